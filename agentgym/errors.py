@@ -1,0 +1,58 @@
+"""Every error that the library raises on purpose; each message names the next step to take.
+
+Anything that a policy writes is *not* an error: a malformed or inadmissible action is a value that the
+environment answers.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AgentGymError(Exception):
+    """Base of all errors raised on purpose. The command line prints its message on one line and exits with 1."""
+
+
+class UnknownNameError(AgentGymError, LookupError):
+    """A name (environment, split, task, agent, recipe key, …) that does not exist.
+
+    Attributes:
+        suggestion: the nearest valid name, or None.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        names = sorted(set(known))
+        close = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+        self.suggestion = close[0] if close else None
+        if self.suggestion is not None:
+            tail = f"did you mean {self.suggestion!r}?"
+        elif names:
+            shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+            tail = f"known: {shown}"
+        else:
+            tail = "there are none"
+        super().__init__(f"unknown {kind} {name!r}: {tail}{' ' + hint if hint else ''}")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class DataError(AgentGymError):
+    """Data that is missing, corrupt or of another version. The message names file, line and the command that helps."""
+
+
+class ConfigError(AgentGymError, ValueError):
+    """A setting that is out of range or contradicts another one."""
+
+
+class RunMismatchError(AgentGymError):
+    """A run directory that belongs to another run, or is in use by another process."""
+
+
+class EngineError(AgentGymError):
+    """A model engine that failed. Episodes that meet it are retried and reported apart; they never count as failures."""
+
+
+class TemplateError(AgentGymError):
+    """A chat template that cannot be used for the requested prompt style."""
