@@ -1,0 +1,1 @@
+"""agentgym: multi-turn text environments, language-model agents, and a trainer, behind one small contract."""
