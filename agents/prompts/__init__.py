@@ -1,0 +1,22 @@
+"""Prompts: how a story of observations and actions becomes the token ids that a model reads."""
+
+from __future__ import annotations
+
+from .builder import PromptBuilder
+from .chat import ChatEncoder, Message
+from .peer import render_peer
+from .sets import PROMPT_SETS, PromptSet, prompt_set
+from .story import Step, Story, stories
+
+__all__ = [
+    "PROMPT_SETS",
+    "ChatEncoder",
+    "Message",
+    "PromptBuilder",
+    "PromptSet",
+    "Step",
+    "Story",
+    "prompt_set",
+    "render_peer",
+    "stories",
+]
