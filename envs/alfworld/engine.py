@@ -186,10 +186,7 @@ class Engine:
                             actions[f"take {names[o]} from {place}"] = (Engine._take, o, r)
             else:
                 if accessible and held in game.accepted[r]:
-                    if game.logic_version == "0.4.2":
-                        actions[f"move {held_name} to {place}"] = (Engine._move, held, r)
-                    else:
-                        actions[f"put {held_name} in/on {place}"] = (Engine._move, held, r)
+                    actions[game.put_command(held, r)] = (Engine._move, held, r)
                 kind = game.receptacle_types[r]
                 if kind == tables.SINK_TYPE and held in game.cleanable:
                     actions[f"clean {held_name} with {place}"] = (Engine._clean, held, r)
@@ -327,7 +324,7 @@ class Engine:
             return texts.ROOM.format("nothing")
         facing = texts.listing([game.receptacle_names[r] for r in here])
         moved = tuple(o for o in state.present[state.location] for r in here if o in state.left[r])
-        return f"You are facing the {facing}. Next to it, you see {self._listing(moved)}."
+        return texts.FACING.format(facing, self._listing(moved))
 
     def _describe(self, r: int) -> str:
         name = self.game.receptacle_names[r]

@@ -90,6 +90,12 @@ class Game:
         text = f"{self.record.digest} {self.logic_version} {self.shuffle_seed}"
         return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
+    def put_command(self, o: int, r: int) -> str:
+        """Return the command that puts a held object into or onto a receptacle, in the wording of the game."""
+        if self.logic_version == "0.4.2":
+            return f"move {self.object_names[o]} to {self.receptacle_names[r]}"
+        return f"put {self.object_names[o]} in/on {self.receptacle_names[r]}"
+
 
 def compile_game(record: Record, *, shuffle_seed: int | None = None, logic_version: str = "0.4.2") -> Game:
     """Compile a record.
@@ -161,7 +167,7 @@ def compile_game(record: Record, *, shuffle_seed: int | None = None, logic_versi
     here = receptacles_at[start.location]
     if here:
         # LOOK at a receptacle that nothing has been taken from.
-        around = f"You are facing the {texts.listing([receptacle_names[r] for r in here])}. Next to it, you see nothing."
+        around = texts.FACING.format(texts.listing([receptacle_names[r] for r in here]), "nothing")
     else:
         around = texts.ROOM.format(texts.listing([f"a {name}" for name in receptacle_names]))
     return Game(

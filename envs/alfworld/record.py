@@ -125,9 +125,7 @@ class Record:
             "scene": self.scene,
             "human": list(self.human),
             "goal": list(self.goal),
-            "facts": {
-                predicate: [list(arguments) for arguments in rows] for predicate, rows in self.facts.items()
-            },
+            "facts": {predicate: [list(arguments) for arguments in rows] for predicate, rows in self.facts.items()},
         }
 
     @classmethod

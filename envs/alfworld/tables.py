@@ -13,7 +13,9 @@ def _types(names: str) -> frozenset[str]:
 
 
 _ACCEPTS = {
-    "armchair ottoman sofa": "basketball book box cellphone cloth creditcard keychain laptop newspaper pillow remotecontrol",
+    "armchair ottoman sofa": (
+        "basketball book box cellphone cloth creditcard keychain laptop newspaper pillow remotecontrol"
+    ),
     "bathtubbasin": "cloth dishsponge handtowel soapbar",
     "bed": "baseballbat basketball book cellphone laptop newspaper pillow tennisracket",
     "cabinet": (
@@ -22,8 +24,7 @@ _ACCEPTS = {
         "wateringcan winebottle"
     ),
     "cart": (
-        "candle cloth dishsponge handtowel mug plunger soapbar soapbottle spraybottle statue tissuebox toiletpaper "
-        "vase"
+        "candle cloth dishsponge handtowel mug plunger soapbar soapbottle spraybottle statue tissuebox toiletpaper vase"
     ),
     "coffeemachine": "mug",
     "coffeetable countertop diningtable sidetable": (
@@ -75,7 +76,9 @@ _ACCEPTS = {
 }
 
 CAN_CONTAIN: dict[str, frozenset[str]] = {
-    receptacle + "type": _types(objects) for receptacles, objects in _ACCEPTS.items() for receptacle in receptacles.split()
+    receptacle + "type": _types(objects)
+    for receptacles, objects in _ACCEPTS.items()
+    for receptacle in receptacles.split()
 }
 """Receptacle type -> object types that may be put there. A type that is absent accepts nothing."""
 

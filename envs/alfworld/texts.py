@@ -7,6 +7,7 @@ from collections.abc import Sequence
 NOTHING_HAPPENS = "Nothing happens."
 EMPTY_HANDED = "You are not carrying anything."
 ROOM = "You are in the middle of a room. Looking quickly around you, you see {}."
+FACING = "You are facing the {}. Next to it, you see {}."
 HELP = """Available commands:
   look:                             look around your current location
   inventory:                        check your current inventory
