@@ -242,7 +242,9 @@ class TextEnv(gymnasium.Env[str, str]):
             if not (isinstance(task, str) and isinstance(seed, int) and all(isinstance(text, str) for text in actions)):
                 raise ValueError("not a snapshot")
         except (ValueError, TypeError) as error:
-            raise DataError("these bytes are not a snapshot of this environment; use what snapshot() returned") from error
+            raise DataError(
+                "these bytes are not a snapshot of this environment; use what snapshot() returned"
+            ) from error
         self._seed = seed
         observation, info = self._start(self.panel.index(task))
         for action in actions:

@@ -209,7 +209,9 @@ class Episode(_Record):
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]) or "line"
-            raise DataError(f"{where}: not an episode ({field}: {first['msg']}); restore the file or drop the line") from error
+            raise DataError(
+                f"{where}: not an episode ({field}: {first['msg']}); restore the file or drop the line"
+            ) from error
 
 
 class Group(_Record):

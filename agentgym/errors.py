@@ -51,7 +51,7 @@ class RunMismatchError(AgentGymError):
 
 
 class EngineError(AgentGymError):
-    """A model engine that failed. Episodes that meet it are retried and reported apart; they never count as failures."""
+    """A model engine that failed. Episodes that meet it are retried, reported apart, and never count as failures."""
 
 
 class TemplateError(AgentGymError):

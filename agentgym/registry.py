@@ -1,5 +1,8 @@
 """Environments by name: entry points of the group ``agentgym.envs``, each an `EnvSpec`.
 
+An entry point ``Name = "module:SPEC"`` makes an environment that users call ``name`` here and ``agentgym/Name-v0`` in
+Gymnasium.
+
 Invariant: nothing here imports an environment before it is asked for by name.
 """
 
@@ -17,7 +20,7 @@ from typing import Any
 import gymnasium
 
 from .env import TextEnv
-from .errors import ConfigError, UnknownNameError
+from .errors import ConfigError, DataError, UnknownNameError
 from .task import Panel
 
 GROUP = "agentgym.envs"
@@ -43,14 +46,12 @@ class EnvSpec(ABC):
 
     Attributes:
         name: the name users type.
-        gym_id: the id for `gymnasium.make`.
         summary: one line for `agentgym list`.
         default_split: the split used when none is named.
         agents: agents that know this environment, name -> ``"module:object"``.
     """
 
     name: str
-    gym_id: str
     summary: str
     default_split: str
     agents: Mapping[str, str] = {}
@@ -74,13 +75,30 @@ class EnvSpec(ABC):
 
 
 @cache
-def _entry_points() -> Mapping[str, str]:
-    return {point.name: point.value for point in entry_points(group=GROUP)}
+def _entry_points() -> Mapping[str, tuple[str, str]]:
+    """Name -> (name in Gymnasium's spelling, ``"module:object"``)."""
+    return {point.name.lower(): (point.name, point.value) for point in entry_points(group=GROUP)}
 
 
 def list_envs() -> tuple[str, ...]:
     """Names of all environments that are installed, sorted."""
     return tuple(sorted(_entry_points()))
+
+
+def gym_id(env: str) -> str:
+    """The id of an environment for `gymnasium.make`.
+
+    Raises:
+        UnknownNameError: if there is no such environment.
+    """
+    return f"agentgym/{_entry_point(env)[0]}-v0"
+
+
+def _entry_point(env: str) -> tuple[str, str]:
+    points = _entry_points()
+    if env not in points:
+        raise UnknownNameError("environment", env, points, "(see `agentgym list`)")
+    return points[env]
 
 
 @cache
@@ -91,12 +109,12 @@ def spec(env: str) -> EnvSpec:
         UnknownNameError: if there is none.
         ConfigError: if the entry point is not an `EnvSpec`.
     """
-    points = _entry_points()
-    if env not in points:
-        raise UnknownNameError("environment", env, points, "(see `agentgym list`)")
-    found = load_object(points[env])
+    _, target = _entry_point(env)
+    found = load_object(target)
     if not isinstance(found, EnvSpec):
-        raise ConfigError(f"entry point {env!r} ({points[env]}) is not an agentgym.registry.EnvSpec")
+        raise ConfigError(
+            f"entry point {env!r} ({target}) is not an agentgym.registry.EnvSpec; name an instance of one"
+        )
     return found
 
 
@@ -105,7 +123,7 @@ def load_object(path: str) -> object:
 
     Raises:
         UnknownNameError: if the module or the object does not exist.
-        ConfigError: if the path is not of that form.
+        ConfigError: if the path is not of that form, or the module fails while it is imported.
     """
     module_name, colon, name = path.partition(":")
     if not (colon and module_name and name):
@@ -113,13 +131,21 @@ def load_object(path: str) -> object:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise UnknownNameError("module", error.name or module_name, (), "(is it installed, or in this folder?)") from error
+        raise UnknownNameError(
+            "module", error.name or module_name, (), "(is it installed, or in this folder?)"
+        ) from error
+    except Exception as error:
+        raise ConfigError(f"{module_name} cannot be imported ({type(error).__name__}: {error}); mend it") from error
     if name not in vars(module):
         raise UnknownNameError(f"object in {module_name}", name, [key for key in vars(module) if key[0] != "_"])
     return vars(module)[name]
 
 
 def _folder(data: str | Path | None) -> Path | None:
+    if data is not None and not Path(data).is_dir():
+        raise DataError(
+            f"{data}: no such folder; name the one that holds the data packs, or leave it out for built-in data"
+        )
     return None if data is None else Path(data)
 
 
@@ -152,8 +178,7 @@ def make(env: str, split: str | None = None, data: str | Path | None = None, **o
 
 
 def register_with_gymnasium() -> None:
-    """Makes every installed environment known to `gymnasium.make`, as ``agentgym/<Name>-v0``."""
+    """Makes every installed environment known to `gymnasium.make`, without importing any."""
     for name in list_envs():
-        found = spec(name)
-        if found.gym_id not in gymnasium.registry:
-            gymnasium.register(id=found.gym_id, entry_point=f"{__name__}:make", kwargs={"env": name})
+        if gym_id(name) not in gymnasium.registry:
+            gymnasium.register(id=gym_id(name), entry_point=f"{__name__}:make", kwargs={"env": name})
