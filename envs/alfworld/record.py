@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -225,7 +226,8 @@ def _checked_facts(facts: object, where: str) -> Facts:
         for row in rows:
             if not isinstance(row, list) or len(row) != len(kinds) or not all(isinstance(term, str) for term in row):
                 _fail(where, f"every fact of {predicate!r} must be a list of {len(kinds)} strings, not {row!r}")
-        ordered = tuple(sorted(map(tuple, rows)))
+        # An id occurs in several facts and many games: interned, it is kept once.
+        ordered = tuple(sorted(tuple(map(sys.intern, row)) for row in rows))
         if len(set(ordered)) != len(ordered):
             _fail(where, f"a fact of {predicate!r} occurs twice")
         for kind, column in zip(kinds, zip(*ordered, strict=True), strict=True):
