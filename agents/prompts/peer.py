@@ -59,6 +59,6 @@ def _write(turns: list[Turn], kept: range | list[int], *, observations: bool) ->
         # The first observation is the one that everybody starts from, so it says nothing about the way.
         if observations and index > 0:
             line = " ".join(turn.observation.split())
-            seen = (line if len(line) <= OBSERVATION_CHARS else line[:OBSERVATION_CHARS].rstrip() + "…") + " -> "
+            seen = (line if len(line) <= OBSERVATION_CHARS else line[:OBSERVATION_CHARS].rstrip() + "...") + " -> "
         lines.append(f"{index + 1}. {seen}{turn.action}")
     return "\n".join(lines)

@@ -1,0 +1,43 @@
+"""ALFWorld: household tasks in text, on a compiled engine that answers exactly like the original."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from agentgym.errors import UnknownNameError
+from agentgym.registry import EnvSpec, SplitInfo
+from agentgym.task import Panel
+
+from .env import AlfworldEnv
+from .games import load, splits
+
+OPTIONS = ("max_steps", "expert_plan", "logic_version")
+
+
+class AlfworldSpec(EnvSpec):
+    """ALFWorld as the registry knows it."""
+
+    name = "alfworld"
+    gym_id = "agentgym/ALFWorld-v0"
+    summary = "household tasks in text: six families, 50 steps"
+    default_split = "generated_valid"
+    agents = {"seeker": "agentgym.envs.alfworld.seeker:Seeker"}  # noqa: RUF012 (declared Mapping in the base)
+
+    def splits(self, data: Path | None) -> tuple[SplitInfo, ...]:
+        """Official and generated splits."""
+        return splits(data)
+
+    def panel(self, split: str, data: Path | None) -> Panel:
+        """The games of a split as tasks."""
+        return load(split, data).panel
+
+    def make(self, split: str, data: Path | None, **options: Any) -> AlfworldEnv:
+        """An environment; see `AlfworldEnv` for the options."""
+        for key in options:
+            if key not in OPTIONS:
+                raise UnknownNameError("option of alfworld", key, OPTIONS)
+        return AlfworldEnv(load(split, data), **options)
+
+
+SPEC = AlfworldSpec()
