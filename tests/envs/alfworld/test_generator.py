@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentgym.envs.alfworld import generator
+from agentgym.envs.alfworld.engine import Engine
+from agentgym.envs.alfworld.game import compile_game
+from agentgym.envs.alfworld.oracle import plan
+from agentgym.envs.alfworld.pack import pack_hash, read_pack
+from agentgym.envs.alfworld.record import FAMILIES, Record
+from agentgym.envs.alfworld.rooms import OPENABLE, ROOMS
+from agentgym.envs.alfworld.tables import CAN_CONTAIN
+from agentgym.errors import ConfigError, DataError
+
+BUILTIN = Path(generator.__file__).parent / "data"
+
+
+@pytest.fixture(scope="module")
+def sample() -> list[Record]:
+    return [generator.generate(7, family, index) for family in FAMILIES for index in range(30)]
+
+
+def builtin(split: str) -> list[Record]:
+    return list(read_pack(BUILTIN / f"{split}.jsonl.xz"))
+
+
+def text(record: Record) -> str:
+    return json.dumps(record.to_json())
+
+
+def test_same_arguments_give_the_same_record_and_others_do_not(sample: list[Record]) -> None:
+    again = [generator.generate(7, family, index) for family in reversed(FAMILIES) for index in (3, 0)]
+    by_id = {record.id: text(record) for record in sample}
+    assert all(by_id[record.id] == text(record) for record in again)
+    assert generator.generate(8, "heat", 0).digest != generator.generate(7, "heat", 0).digest
+
+
+def test_a_drawn_family_gives_the_game_of_that_family() -> None:
+    drawn = [generator.generate(7, None, index) for index in range(30)]
+    assert {record.family for record in drawn} == set(FAMILIES)
+    assert text(drawn[4]) == text(generator.generate(7, drawn[4].family, 4))
+
+
+def test_a_known_game_stays_as_it_is() -> None:
+    # Guards the stream of random numbers: a change here changes every generated split.
+    record = generator.generate(0, "heat", 0)
+    assert (record.id, record.task, record.digest[:16]) == (
+        "pick_heat_then_place_in_recep-Potato-None-CounterTop-90/trial_gen_0",
+        "put a hot potato in countertop",
+        "ff1dee6eb139c1b5",
+    )
+
+
+def test_games_are_distinct_and_cover_families_and_rooms(sample: list[Record]) -> None:
+    assert len({record.id for record in sample}) == len({record.digest for record in sample}) == len(sample)
+    expected = {(family, f"Generated{room.name}") for room in ROOMS for family in room.games}
+    seen = {(record.family, record.scene) for record in sample}
+    assert seen <= expected
+    assert {scene for _, scene in seen} == {scene for _, scene in expected}
+    assert {family for family, _ in seen} == set(FAMILIES)
+
+
+def test_the_oracle_wins_every_game(sample: list[Record]) -> None:
+    for record in sample:
+        engine = Engine(compile_game(record))
+        engine.reset()
+        commands = plan(engine)
+        assert commands is not None
+        for command in commands:
+            assert not engine.won
+            assert engine.step(command) != "Nothing happens."
+        assert engine.won
+
+
+def test_games_obey_the_tables(sample: list[Record]) -> None:
+    for record in sample:
+        types = dict(record.facts["receptacletype"])
+        assert {types[name] for (name,) in record.facts.get("openable", ())} <= {f"{t.lower()}type" for t in OPENABLE}
+        kind, otype, goal = record.goal
+        if kind != "light":
+            assert goal in types.values()
+            assert otype in CAN_CONTAIN[goal]
+        places = dict(record.facts["receptacleatlocation"])
+        where = dict(record.facts["objectatlocation"])
+        assert dict(record.facts["atlocation"])["agent1"] not in places.values()
+        inside: dict[str, set[str]] = {}
+        for name, receptacle in record.facts["inreceptacle"]:
+            inside.setdefault(name, set()).add(places[receptacle])
+        assert inside.keys() == where.keys()
+        assert all(where[name] in spots for name, spots in inside.items())
+
+
+def test_some_receptacles_share_a_spot_and_some_objects_lie_in_two(sample: list[Record]) -> None:
+    spots = [[spot for _, spot in record.facts["receptacleatlocation"]] for record in sample]
+    assert any(len(set(row)) < len(row) for row in spots)
+    names = [[name for name, _ in record.facts["inreceptacle"]] for record in sample]
+    assert any(len(set(row)) < len(row) for row in names)
+
+
+def test_splits_share_neither_ids_nor_content() -> None:
+    train, valid = (generator.generate_split(3, split, 4) for split in generator.SPLITS)
+    for records, split in ((train, "generated_train"), (valid, "generated_valid")):
+        assert [record.id for record in records] == sorted(record.id for record in records)
+        assert {record.split for record in records} == {split}
+        assert all(sum(record.family == family for record in records) == 4 for family in FAMILIES)
+    assert not {record.id for record in train} & {record.id for record in valid}
+    assert not {record.digest for record in train} & {record.digest for record in valid}
+
+
+def test_builtin_packs_are_what_the_generator_writes(tmp_path: Path) -> None:
+    for path in generator.write_builtin(tmp_path):
+        assert pack_hash(path) == pack_hash(BUILTIN / path.name)
+
+
+def test_builtin_packs_are_small_and_disjoint() -> None:
+    train, valid = builtin("generated_train"), builtin("generated_valid")
+    assert (len(train), len(valid)) == (300, 72)
+    assert not {record.digest for record in train} & {record.digest for record in valid}
+    assert len({record.digest for record in train + valid}) == 372
+    assert sum(path.stat().st_size for path in BUILTIN.glob("generated_*.jsonl.xz")) <= 300_000
+
+
+def test_wrong_arguments_are_refused() -> None:
+    for seed, family, index in ((-1, "heat", 0), (0, "heat", -1), (0, "heat", 1_000_000), (0, "boil", 0)):
+        with pytest.raises(ConfigError):
+            generator.generate(seed, family, index)
+    with pytest.raises(ConfigError):
+        generator.generate_split(0, "train", 1)
+
+
+def test_it_gives_up_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Record] = []
+    monkeypatch.setattr(generator, "_playable", tried.append)
+    with pytest.raises(DataError, match="200 tries"):
+        generator.generate(0, "place", 0)
+    assert 0 < len(tried) <= generator.TRIES
