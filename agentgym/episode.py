@@ -24,7 +24,7 @@ SegmentKind = Literal["turn", "action", "think"]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
 
 class Sampling(_Record):
@@ -151,7 +151,7 @@ class Episode(_Record):
     status: Status
     success: bool | None = None
     score: float | None = None
-    episode_return: float = Field(0.0, alias="return")
+    episode_return: float = Field(0.0, validation_alias="return", serialization_alias="return")
     error: str | None = None
     versions: dict[str, str] = {}
 

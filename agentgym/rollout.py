@@ -1,0 +1,293 @@
+"""The one loop that plays an agent in environments; evaluation and training both stand on it.
+
+Invariants:
+
+* what a policy writes is data: no output makes the loop raise;
+* whatever breaks (environment, agent, engine) makes an episode with an error status, never a failure and never a crash;
+  only mistakes that the user has to mend (a setting, a name, a template, missing data) end the loop;
+* jobs are taken lazily and in order, and seeds come from the jobs alone, so that results do not depend on concurrency.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from . import __version__
+from .agent import Agent, Opening, Player, Reply
+from .env import Action, Info, TextEnv
+from .episode import Episode, Status, Turn
+from .errors import ConfigError, DataError, EngineError, TemplateError, UnknownNameError
+from .seeding import Seed
+from .spans import decode_bytes, token_span
+
+_TO_MEND = (ConfigError, DataError, TemplateError, UnknownNameError)
+_LONGEST_MESSAGE = 500
+
+
+@dataclass(frozen=True)
+class Job:
+    """One episode to play.
+
+    Attributes:
+        index: position of the task in the environment's panel.
+        member: which repeat of the task (or member of the group) this is, from 0.
+        seed: the node of the *task* in the seed tree. The environment is seeded from it alone, so that all members meet
+            the same initial state; the player gets its child ``member``.
+    """
+
+    index: int
+    member: int
+    seed: Seed
+
+
+class _BrokenError(Exception):
+    """Carries the status of an episode that cannot go on."""
+
+    def __init__(self, status: Status, cause: Exception) -> None:
+        message = " ".join(f"{type(cause).__name__}: {cause}".split())
+        super().__init__(message[:_LONGEST_MESSAGE])
+        self.status: Status = status
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise _BrokenError("env_error", error) from error
+
+
+@contextmanager
+def _agent() -> Iterator[None]:
+    try:
+        yield
+    except _TO_MEND:
+        raise
+    except EngineError as error:
+        raise _BrokenError("engine_error", error) from error
+    except Exception as error:
+        raise _BrokenError("agent_error", error) from error
+
+
+class _End(NamedTuple):
+    status: Status
+    success: bool
+    score: float
+
+
+@dataclass
+class _Course:
+    """What has been played so far."""
+
+    goal: str = ""
+    turns: list[Turn] = field(default_factory=list)
+    observation: str = ""
+    error: str | None = None
+
+
+async def play(env: TextEnv, agent: Agent, job: Job) -> Episode:
+    """Plays one episode.
+
+    Args:
+        env: an environment whose panel holds the job's task; it is reset first.
+        agent: the agent; a player is started and, whatever happens, finished.
+        job: task, member and seed.
+
+    Returns:
+        The episode. If something broke, it holds the turns until then, an error status, and no outcome.
+
+    Raises:
+        ConfigError, DataError, TemplateError, UnknownNameError: from the agent: the user has to mend something.
+    """
+    course = _Course()
+    seed = job.seed.child(job.member)
+    status: Status
+    success: bool | None
+    score: float | None
+    try:
+        with _agent():
+            player = agent.start(Opening(env.panel[job.index], seed, env.parse))
+        try:
+            status, success, score = await _run(env, player, job, course)
+        finally:
+            with _agent():
+                agent.finish(player)
+    except _BrokenError as broken:
+        status, success, score = broken.status, None, None
+        course.error = str(broken)
+    task, traits = env.panel[job.index], agent.traits
+    return Episode(
+        env=env.panel.env,
+        split=env.panel.split,
+        task=task.id,
+        task_digest=task.digest,
+        family=task.family,
+        goal=course.goal,
+        member=job.member,
+        seed=seed.path,
+        agent=traits.name,
+        style=traits.style,
+        sampling=traits.sampling,
+        turns=tuple(course.turns),
+        final_observation=course.observation,
+        status=status,
+        success=success,
+        score=score,
+        episode_return=sum(turn.reward for turn in course.turns),
+        error=course.error,
+        versions={"agentgym": __version__, **traits.versions},
+    )
+
+
+async def _run(env: TextEnv, player: Player, job: Job, course: _Course) -> _End:
+    with _environment():
+        course.observation, info = env.reset(seed=job.seed.child("env").value % (1 << 31), options={"task": job.index})
+        course.goal = info["goal"]
+    while True:
+        began = time.perf_counter()
+        with _agent():
+            answer = player.act(course.observation, info)
+            reply = await answer if inspect.isawaitable(answer) else answer
+            reply, by_itself = _as_reply(reply)
+        with _environment():
+            action = Action(reply.text, 0, len(reply.text), True) if by_itself else env.parse(reply.text)
+            observation, reward, terminated, truncated, after = env.step(action.text)
+            course.turns.append(
+                _turn(course.observation, info, reply, action, float(reward), after, time.perf_counter() - began)
+            )
+            course.observation, info = observation, after
+            if terminated or truncated:
+                return _End("ok" if terminated else "truncated", bool(info["success"]), float(info["score"]))
+
+
+def _as_reply(answer: object) -> tuple[Reply, bool]:
+    """The answer as a `Reply`, and whether it is the action by itself."""
+    if isinstance(answer, str):
+        return Reply(_clean(answer)), True
+    if not isinstance(answer, Reply):
+        raise TypeError(f"act() returned {type(answer).__name__}; return a str or an agentgym.agent.Reply")
+    if answer.pieces is not None and decode_bytes(answer.pieces) != answer.text:
+        raise ValueError("the reply's text is not what its pieces spell, so its action has no exact token span")
+    return (answer if answer.pieces is not None else Reply(**{**vars(answer), "text": _clean(answer.text)})), False
+
+
+def _clean(text: str) -> str:
+    """The text with each lone surrogate (half of a character, which no file can hold) replaced by ``?``."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
+
+
+def _turn(
+    observation: str, before: Info, reply: Reply, action: Action, reward: float, after: Info, seconds: float
+) -> Turn:
+    return Turn(
+        observation=observation,
+        prompt_ids=reply.prompt_ids,
+        output_ids=reply.output_ids,
+        output_logprobs=reply.output_logprobs,
+        output_text=reply.text,
+        action=action.text,
+        action_chars=(action.start, action.end),
+        action_span=None if reply.pieces is None else token_span(reply.pieces, action.start, action.end),
+        well_formed=action.well_formed,
+        action_accepted=after["action_accepted"],
+        reward=reward,
+        state_key=before["state_key"],
+        next_state_key=after["state_key"],
+        admissible=before["admissible_actions"],
+        finish_reason=reply.finish_reason,
+        seconds=seconds,
+    )
+
+
+class _Environments:
+    """Environments that are free; one that broke is not used again."""
+
+    def __init__(self, make: Callable[[], TextEnv]) -> None:
+        self._make = make
+        self._free: list[TextEnv] = []
+
+    def take(self) -> TextEnv:
+        return self._free.pop() if self._free else self._make()
+
+    def give(self, env: TextEnv, *, broken: bool) -> None:
+        if broken:
+            with suppress(Exception):
+                env.close()
+        else:
+            self._free.append(env)
+
+    def close(self) -> None:
+        while self._free:
+            self._free.pop().close()
+
+
+async def play_all(
+    jobs: Iterable[Job],
+    agent: Agent,
+    make_env: Callable[[], TextEnv],
+    *,
+    concurrency: int = 64,
+    attempts: int = 3,
+    on_episode: Callable[[Job, Episode], None],
+) -> None:
+    """Plays all jobs, at most ``concurrency`` of them at once; `rollout` is the same for callers without a loop.
+
+    Args:
+        jobs: taken lazily, in order.
+        agent: the agent.
+        make_env: makes an environment; called only when none is free.
+        concurrency: most episodes in flight. Nothing but speed depends on it.
+        attempts: how often a broken episode is played, with the same seed, before it is handed over as it is.
+        on_episode: receives each job with its episode as it ends. A player that never waits ends them in job order.
+
+    Raises:
+        ConfigError: for a concurrency or a number of attempts below 1; and see `play`.
+    """
+    if concurrency < 1 or attempts < 1:
+        raise ConfigError(f"concurrency ({concurrency}) and attempts ({attempts}) must be 1 or more")
+    queue = iter(jobs)
+    environments = _Environments(make_env)
+
+    async def work() -> None:
+        for job in queue:
+            for attempt in range(1, attempts + 1):
+                env = environments.take()
+                episode = await play(env, agent, job)
+                environments.give(env, broken=episode.status == "env_error")
+                if episode.completed or attempt == attempts:
+                    break
+            on_episode(job, episode)
+            await asyncio.sleep(0)  # lets an interrupt in, and the next worker take the next job
+
+    workers = [asyncio.create_task(work()) for _ in range(concurrency)]
+    try:
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+        environments.close()
+
+
+def rollout(
+    jobs: Iterable[Job],
+    agent: Agent,
+    make_env: Callable[[], TextEnv],
+    *,
+    concurrency: int = 64,
+    attempts: int = 3,
+    on_episode: Callable[[Job, Episode], None],
+) -> None:
+    """Plays all jobs in an event loop of its own; see `play_all`, which is for callers that already run in one.
+
+    Raises:
+        RuntimeError: if called from a running event loop.
+        ConfigError: see `play_all`.
+    """
+    asyncio.run(play_all(jobs, agent, make_env, concurrency=concurrency, attempts=attempts, on_episode=on_episode))

@@ -1,0 +1,227 @@
+"""Run directories: what a run is (``run.json``), what has been played (``episodes.jsonl``), what came out (``summary.json``).
+
+Invariants:
+
+* a directory holds one run; whoever asks for another one there is refused, and so is a second process at the same time;
+* ``episodes.jsonl`` only grows, by whole lines; a last line that a killed process left torn is cut off and owed again;
+* what is still owed is a pure function of the plan and the recorded episodes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from .episode import Episode, Status
+from .errors import DataError, RunMismatchError
+
+Key = tuple[str, int]
+"""Task id and member: one entry of a plan."""
+
+IDENTITY = "run.json"
+EPISODES = "episodes.jsonl"
+SUMMARY = "summary.json"
+_LOCK = ".lock"
+_UNFINISHED = ".new"  # suffix of a file that is being written
+_WAY_OUT = "choose another --out or delete the folder"
+
+
+class Result(NamedTuple):
+    """What a summary needs to know of an episode, so that a run of any length fits in memory.
+
+    Attributes:
+        family: the task's family.
+        status: how the episode ended.
+        success: outcome; None unless completed.
+        score: outcome; None unless completed.
+        steps: number of turns.
+        malformed: turns whose output lacked the required format.
+        judged: turns of which the environment said whether it took the action.
+        inadmissible: those of which it said no.
+        error: what broke, in one line.
+    """
+
+    family: str
+    status: Status
+    success: bool | None
+    score: float | None
+    steps: int
+    malformed: int
+    judged: int
+    inadmissible: int
+    error: str | None
+
+    @classmethod
+    def of(cls, episode: Episode) -> Result:
+        """The result of an episode."""
+        accepted = [turn.action_accepted for turn in episode.turns]
+        return cls(
+            family=episode.family,
+            status=episode.status,
+            success=episode.success,
+            score=episode.score,
+            steps=len(episode.turns),
+            malformed=sum(not turn.well_formed for turn in episode.turns),
+            judged=sum(value is not None for value in accepted),
+            inadmissible=sum(value is False for value in accepted),
+            error=episode.error,
+        )
+
+    @property
+    def completed(self) -> bool:
+        """Whether the outcome counts."""
+        return self.status in ("ok", "truncated")
+
+
+def owed(plan: Iterable[Key], recorded: Mapping[Key, Result]) -> Iterator[Key]:
+    """The entries of a plan that have no completed episode yet, in the plan's order."""
+    return (key for key in plan if key not in recorded or not recorded[key].completed)
+
+
+class RunDir:
+    """A run directory, held by this process alone until it is closed or the process dies.
+
+    Attributes:
+        path: the folder.
+        results: the last recorded result of each (task, member).
+    """
+
+    def __init__(self, path: Path, lock: int) -> None:
+        """Not for callers: see `open`."""
+        self.path = path
+        self._lock = lock
+        self.results: dict[Key, Result] = {}
+        self._stream = (path / EPISODES).open("ab")
+
+    @classmethod
+    def open(cls, path: Path, identity: Mapping[str, object]) -> Self:
+        """Starts a run in a new folder, or goes on with it in the folder that it was started in.
+
+        Args:
+            path: the folder; made if it does not exist.
+            identity: everything that the episodes depend on, as JSON values. Leave out what only changes the speed
+                (concurrency, devices), so that it may differ when the run is resumed.
+
+        Raises:
+            RunMismatchError: if the folder holds something else, or another process works in it.
+            DataError: if its files are corrupt.
+        """
+        if path.exists() and not path.is_dir():
+            raise RunMismatchError(f"{path} is not a folder; choose another --out")
+        path.mkdir(parents=True, exist_ok=True)
+        _refuse_foreign(path)
+        lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunMismatchError(
+                    f"another process is working in {path}; wait for it or choose another --out"
+                ) from error
+            _settle_identity(path, identity)
+            run = cls(path, lock)
+        except BaseException:
+            os.close(lock)
+            raise
+        try:
+            run._read()
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    def _read(self) -> None:
+        """Takes in what is recorded, one episode at a time, and cuts off a torn last line."""
+        file = self.path / EPISODES
+        whole = 0
+        with file.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                if not line.endswith(b"\n"):
+                    break
+                self._note(Episode.from_json(line, f"{file}:{number}"))
+                whole += len(line)
+        if file.stat().st_size > whole:
+            os.truncate(file, whole)
+
+    def _note(self, episode: Episode) -> None:
+        self.results[episode.task, episode.member] = Result.of(episode)
+
+    def append(self, episode: Episode) -> None:
+        """Records an episode; once this returns, killing the process does not lose it."""
+        self._stream.write(episode.to_json().encode() + b"\n")
+        self._stream.flush()
+        self._note(episode)
+
+    def write(self, name: str, text: str) -> None:
+        """Writes a file of the run atomically; a file that already says the same is left alone."""
+        _write(self.path / name, text)
+
+    def close(self) -> None:
+        """Lets others work in the folder."""
+        self._stream.close()
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def to_json(value: object) -> str:
+    """JSON as this library writes files of it: indented, sorted, one newline at the end."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _write(file: Path, text: str) -> None:
+    data = text.encode()
+    if file.is_file() and file.read_bytes() == data:
+        return
+    unfinished = file.with_name(file.name + _UNFINISHED)
+    unfinished.write_bytes(data)
+    os.replace(unfinished, file)
+
+
+def _refuse_foreign(path: Path) -> None:
+    ours = {_LOCK, IDENTITY + _UNFINISHED}
+    if not (path / IDENTITY).exists() and any(entry.name not in ours for entry in path.iterdir()):
+        raise RunMismatchError(f"{path} is not empty and holds no run; choose another --out")
+
+
+def _settle_identity(path: Path, identity: Mapping[str, object]) -> None:
+    """Writes ``run.json``, or compares with the one that is there."""
+    file = path / IDENTITY
+    if not file.exists():
+        _write(file, to_json(identity))
+        return
+    try:
+        there = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise DataError(f"{file} is corrupt ({error}); {_WAY_OUT}") from error
+    here = dict(_flat(json.loads(to_json(identity))))
+    before = dict(_flat(there))
+    for key in sorted({*here, *before}):
+        if here.get(key) != before.get(key):
+            raise RunMismatchError(
+                f"{path} holds a different run: {key} is {_shown(before, key)} there and {_shown(here, key)} here; {_WAY_OUT}"
+            )
+
+
+def _flat(value: object, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """The leaves of nested mappings, as (dotted key, value)."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _flat(inner, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, value
+
+
+def _shown(leaves: Mapping[str, object], key: str) -> str:
+    return json.dumps(leaves[key], ensure_ascii=False) if key in leaves else "not given"
