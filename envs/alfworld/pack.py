@@ -10,8 +10,10 @@ import gc
 import hashlib
 import json
 import lzma
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 from agentgym.errors import DataError
@@ -37,7 +39,7 @@ def write_pack(path: str | Path, records: Iterable[Record]) -> None:
         DataError: two records have the same id.
     """
     ordered = sorted(records, key=lambda record: record.id)
-    for first, second in zip(ordered, ordered[1:], strict=False):
+    for first, second in pairwise(ordered):
         if first.id == second.id:
             raise DataError(f"{path}: two records have the id {first.id}; ids must be unique in a pack")
     lines = (json.dumps(record.to_json(), separators=(",", ":"), ensure_ascii=False) for record in ordered)
@@ -50,7 +52,8 @@ def pack_hash(path: str | Path) -> str:
     Raises:
         DataError: the file is missing or damaged.
     """
-    return hashlib.sha256(_decompressed(Path(path))).hexdigest()
+    with _opened(Path(path)) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _identity(path: Path) -> tuple[Path, int, int, int]:
@@ -65,20 +68,20 @@ def _identity(path: Path) -> tuple[Path, int, int, int]:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, *_identity: int) -> tuple[Record, ...]:
-    data = _decompressed(path)
     # Decoding makes millions of objects and no garbage: without this, the collector walks them again and again.
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _decode(data, path)
+        with _opened(path) as lines:
+            return _decode(lines, path)
     finally:
         if collecting:
             gc.enable()
 
 
-def _decode(data: bytes, path: Path) -> tuple[Record, ...]:
+def _decode(lines: Iterable[bytes], path: Path) -> tuple[Record, ...]:
     records: list[Record] = []
-    for number, line in enumerate(data.split(b"\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         where = f"{path}:{number}"
         try:
             obj = json.loads(line)
@@ -91,12 +94,15 @@ def _decode(data: bytes, path: Path) -> tuple[Record, ...]:
     return tuple(records)
 
 
-def _decompressed(path: Path) -> bytes:
+@contextmanager
+def _opened(path: Path) -> Iterator[lzma.LZMAFile]:
+    """Open the decompressed bytes of a pack; whatever goes wrong with the file is a `DataError`."""
     try:
-        return lzma.decompress(path.read_bytes(), format=lzma.FORMAT_XZ)
+        with lzma.open(path, "rb", format=lzma.FORMAT_XZ) as stream:
+            yield stream
     except OSError as error:
         raise _unreadable(path, error) from error
-    except lzma.LZMAError as error:
+    except (lzma.LZMAError, EOFError) as error:
         raise DataError(f"{path}: damaged xz file ({error}); fetch or build the pack again") from error
 
 
