@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 from agentgym.errors import ConfigError, DataError
 
@@ -52,6 +51,7 @@ class Game:
         goal_lamps: lamps of the goal type; empty except for `light`.
         start: initial state; engines copy it.
         intro: text of a reset.
+        fingerprint: sixteen bytes that identify content, numbering and wording of the game, in any process.
     """
 
     record: Record
@@ -83,12 +83,7 @@ class Game:
     goal_lamps: frozenset[int]
     start: State
     intro: str
-
-    @cached_property
-    def fingerprint(self) -> bytes:
-        """Sixteen bytes that identify the content of the game, its numbering and its wording, in any process."""
-        text = f"{self.record.digest} {self.logic_version} {self.shuffle_seed}"
-        return hashlib.blake2b(text.encode(), digest_size=16).digest()
+    fingerprint: bytes
 
     def put_command(self, o: int, r: int) -> str:
         """Return the command that puts a held object into or onto a receptacle, in the wording of the game."""
@@ -206,6 +201,9 @@ def compile_game(record: Record, *, shuffle_seed: int | None = None, logic_versi
         if kind == "light"
         else frozenset(),
         start=start,
+        fingerprint=hashlib.blake2b(
+            f"{record.digest} {logic_version} {shuffle_seed}".encode(), digest_size=16
+        ).digest(),
         intro=f"-= Welcome to TextWorld, ALFRED! =-\n\n{around}\n\nYour task is to: {record.task}.",
     )
 

@@ -105,7 +105,7 @@ def logic_version(domain: str, grammar: str, where: str) -> str:
 
 def _import(folder: Path, allow_unknown_logic: bool) -> Record | str:
     """Return the record of a trial, or why it is not a game."""
-    folder = folder.resolve()
+    folder = folder.absolute()
     task, trial, split = folder.parent.name, folder.name, folder.parent.parent.name
     traj = _read_json(folder / "traj_data.json")
     game_file = folder / "game.tw-pddl"
