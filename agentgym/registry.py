@@ -149,6 +149,16 @@ def _folder(data: str | Path | None) -> Path | None:
     return None if data is None else Path(data)
 
 
+def splits(env: str, data: str | Path | None = None) -> tuple[SplitInfo, ...]:
+    """All splits of an environment, with those that lack their data.
+
+    Raises:
+        UnknownNameError: for an unknown environment.
+        DataError: if ``data`` does not exist.
+    """
+    return spec(env).splits(_folder(data))
+
+
 def panel(env: str, split: str | None = None, data: str | Path | None = None) -> Panel:
     """The tasks of a split, in their fixed order; the default split if none is named.
 

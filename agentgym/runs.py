@@ -1,4 +1,4 @@
-"""Run directories: what a run is (``run.json``), what has been played (``episodes.jsonl``), what came out (``summary.json``).
+"""Run directories: what is run (``run.json``), what was played (``episodes.jsonl``), what came out (``summary.json``).
 
 Invariants:
 
@@ -209,9 +209,8 @@ def _settle_identity(path: Path, identity: Mapping[str, object]) -> None:
     before = dict(_flat(there))
     for key in sorted({*here, *before}):
         if here.get(key) != before.get(key):
-            raise RunMismatchError(
-                f"{path} holds a different run: {key} is {_shown(before, key)} there and {_shown(here, key)} here; {_WAY_OUT}"
-            )
+            difference = f"{key} is {_shown(before, key)} there and {_shown(here, key)} here"
+            raise RunMismatchError(f"{path} holds a different run: {difference}; {_WAY_OUT}")
 
 
 def _flat(value: object, prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -1,0 +1,178 @@
+"""The command line: ``agentgym …``.
+
+Invariant: exit status 0 means that all that was asked for is done; anything else comes with one line on standard error
+that names the next step. Nothing here imports an environment, an agent or torch before a command needs it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from . import __version__, registry
+from .errors import AgentGymError, ConfigError
+from .evaluate import evaluate
+from .summary import table
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells count
+
+_data = click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="AGENTGYM_DATA",
+    help="Folder with data packs (also AGENTGYM_DATA); without it the built-in ones serve.",
+)
+_split = click.option("--split", help="Split; the environment's default if left out.")
+_settings = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting; may be repeated.")
+
+
+def main() -> None:
+    """Runs the command line and ends the process."""
+    # A console script does not look for modules in the current folder; `package.module:object` may live there.
+    sys.path.append(os.getcwd())
+    try:
+        status = cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except click.Abort:
+        status = _fail("interrupted; the same command goes on from here", INTERRUPTED)
+    except AgentGymError as error:
+        status = _fail(str(error), 1)
+    except OSError as error:
+        status = _fail(f"{error.filename or 'input/output'}: {error.strerror or error}", 1)
+    sys.exit(status)
+
+
+def _fail(message: str, status: int) -> int:
+    click.echo(f"error: {' '.join(message.split())}", err=True)
+    return status
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """Reads ``key=value`` pairs.
+
+    Raises:
+        ConfigError: for a pair without ``=`` or a key that is given twice.
+    """
+    settings: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (key and equals):
+            raise ConfigError(f"--set {pair!r} is not a setting; write --set key=value")
+        if key in settings:
+            raise ConfigError(f"--set {key} is given twice; keep one")
+        settings[key] = value
+    return settings
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="agentgym")
+def cli() -> None:
+    """Multi-turn text environments, language-model agents, and a trainer."""
+
+
+@cli.command("list")
+@_data
+def list_command(data: Path | None) -> int:
+    """Environments, splits, task counts, and where the data comes from."""
+    grid = Table("environment", "split", "tasks", "source")
+    for name in registry.list_envs():
+        spec = registry.spec(name)
+        for split in registry.splits(name, data):
+            mark = " (default)" if split.name == spec.default_split else ""
+            tasks = "–" if split.tasks is None else str(split.tasks)
+            grid.add_row(name, split.name + mark, tasks, escape(split.source))
+    Console().print(grid)
+    return 0
+
+
+@cli.command("eval")
+@click.argument("env")
+@click.option(
+    "--agent", required=True, help="random, expert, llm, one of the environment's own, or package.module:object."
+)
+@click.option("--model", help="Model of the agent llm, for example hf/PATH.")
+@_split
+@_data
+@click.option("--limit", type=click.IntRange(min=1), help="Play the first N tasks only.")
+@click.option("--repeats", type=click.IntRange(min=1), default=1, show_default=True, help="Episodes of each task.")
+@click.option("--max-steps", type=click.IntRange(min=1), help="Step limit; the environment's own if left out.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Root of all random numbers.")
+@click.option(
+    "--concurrency", type=click.IntRange(min=1), default=64, show_default=True, help="Most episodes in flight."
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Run directory; the same command resumes.")
+@_settings
+def eval_command(
+    env: str,
+    agent: str,
+    model: str | None,
+    split: str | None,
+    data: Path | None,
+    limit: int | None,
+    repeats: int,
+    max_steps: int | None,
+    seed: int,
+    concurrency: int,
+    out: Path,
+    settings: tuple[str, ...],
+) -> int:
+    """Plays an agent on a split of ENV and prints the success rate by task family."""
+    summary = evaluate(
+        env,
+        agent,
+        model=model,
+        split=split,
+        data=data,
+        limit=limit,
+        repeats=repeats,
+        max_steps=max_steps,
+        seed=seed,
+        concurrency=concurrency,
+        out=out,
+        settings=parse_settings(settings),
+    )
+    console = Console()
+    console.print(table(summary))
+    console.print(f"episodes and summary: {out}", highlight=False, markup=False, soft_wrap=True)
+    if summary.broken:
+        return _fail(f"{summary.broken} episodes broke ({summary.first_error}); the same command plays them again", 1)
+    return 0
+
+
+@cli.command("play")
+@click.argument("env")
+@click.option("--task", help="Task id or number; the first task if left out.")
+@_split
+@_data
+def play_command(env: str, task: str | None, split: str | None, data: Path | None) -> int:
+    """Lets a person play ENV: type an action, its number, ? for the list of actions, or an empty line to leave."""
+    game = registry.make(env, split, data)
+    chosen: int | str = 0 if task is None else int(task) if task.isdecimal() else task
+    observation, info = game.reset(seed=0, options={"task": chosen})
+    over = False
+    while True:
+        click.echo(observation)
+        if over:
+            click.echo("Solved." if info["success"] else f"Not solved (score {info['score']:.2f}).")
+            return 0
+        actions = info["admissible_actions"] or ()
+        answer = click.prompt(">", default="", show_default=False, prompt_suffix=" ")
+        while answer == "?":
+            for number, action in enumerate(actions, 1):
+                click.echo(f"{number:4d}  {action}")
+            answer = click.prompt(">", default="", show_default=False, prompt_suffix=" ")
+        if not answer:
+            return 0
+        if answer.isdecimal() and 1 <= int(answer) <= len(actions):
+            answer = actions[int(answer) - 1]
+        observation, _, terminated, truncated, info = game.step(answer)
+        over = terminated or truncated

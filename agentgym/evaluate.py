@@ -1,0 +1,142 @@
+"""Evaluation: a panel of tasks x an agent -> a run directory and a summary.
+
+Invariant: each task is played exactly ``repeats`` times, whatever the concurrency and however often the run was killed
+and started again; the same command on a finished run changes nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from tqdm import tqdm
+
+from . import __version__, registry
+from .agent import Agent
+from .env import TextEnv
+from .episode import Episode
+from .errors import ConfigError
+from .rollout import Job, rollout
+from .runs import SUMMARY, Key, RunDir, owed
+from .seeding import Seed
+from .summary import Summary, summarise
+from .task import Panel
+
+
+def evaluate(
+    env: str,
+    agent: str | Agent,
+    *,
+    model: str | None = None,
+    split: str | None = None,
+    data: str | Path | None = None,
+    limit: int | None = None,
+    repeats: int = 1,
+    max_steps: int | None = None,
+    seed: int = 0,
+    concurrency: int = 64,
+    out: str | Path,
+    settings: Mapping[str, str] | None = None,
+) -> Summary:
+    """Plays an agent on a split and summarises it; on a run that was interrupted, plays what is still owed.
+
+    Args:
+        env: environment name.
+        agent: agent name (see `agentgym.agents.make_agent`), or an agent.
+        model: model of an agent that needs one.
+        split: split name; None for the environment's default.
+        data: folder with data packs; None for the built-in ones.
+        limit: play the first ``limit`` tasks only.
+        repeats: episodes of each task.
+        max_steps: step limit; None for the environment's own.
+        seed: root of the seed tree, 0 or more.
+        concurrency: most episodes in flight; no result depends on it.
+        out: the run directory.
+        settings: the agent's settings.
+
+    Returns:
+        The summary, as written to ``summary.json``. Episodes that stayed broken are counted in ``summary.broken``; a
+        later call plays them again.
+
+    Raises:
+        UnknownNameError: for an unknown environment, split, agent or setting.
+        ConfigError: for a number out of range.
+        DataError: if data is missing or corrupt.
+        RunMismatchError: if ``out`` belongs to another run or is in use.
+    """
+    numbers = {"limit": (limit, 1), "repeats": (repeats, 1), "max_steps": (max_steps, 1), "seed": (seed, 0)}
+    for name, (value, least) in numbers.items():
+        if value is not None and value < least:
+            raise ConfigError(f"{name} is {value}; it must be {least} or more")
+    panel = registry.panel(env, split, data)[:limit]
+    player = _make_agent(env, agent, model, settings or {}) if isinstance(agent, str) else agent
+    traits = player.traits
+    options = {**traits.env_options} if max_steps is None else {**traits.env_options, "max_steps": max_steps}
+    identity = {
+        "command": "eval",
+        "environment": env,
+        "split": panel.split,
+        "panel": {"hash": panel.hash, "tasks": len(panel)},
+        "agent": traits.name,
+        "style": traits.style,
+        "sampling": None if traits.sampling is None else traits.sampling.model_dump(mode="json"),
+        "settings": dict(settings or {}),
+        "repeats": repeats,
+        "max_steps": max_steps,
+        "seed": seed,
+        "versions": {"agentgym": __version__, **traits.versions},
+    }
+
+    def make_env() -> TextEnv:
+        return registry.make(env, panel.split, data, **options)
+
+    with RunDir.open(Path(out), identity) as run:
+        _play(run, panel, player, make_env, repeats, Seed((seed,)), concurrency)
+        summary = summarise(panel, traits.name, repeats, run.results)
+        run.write(SUMMARY, summary.to_json())
+    return summary
+
+
+def plan(panel: Panel, repeats: int) -> Iterator[Key]:
+    """What an evaluation plays, in order: each task of the panel ``repeats`` times."""
+    return ((task.id, member) for task in panel for member in range(repeats))
+
+
+def _play(
+    run: RunDir,
+    panel: Panel,
+    agent: Agent,
+    make_env: Callable[[], TextEnv],
+    repeats: int,
+    root: Seed,
+    concurrency: int,
+) -> None:
+    """Plays what is owed."""
+    due = list(owed(plan(panel, repeats), run.results))
+    if not due:
+        return
+    jobs = (Job(panel.index(task), member, root.child(task)) for task, member in due)
+    done = [result for result in run.results.values() if result.completed]
+    completed, successes = len(done), sum(bool(result.success) for result in done)
+    with tqdm(total=completed + len(due), initial=completed, unit="episode", disable=None) as bar:
+
+        def on_episode(job: Job, episode: Episode) -> None:
+            nonlocal completed, successes
+            run.append(episode)
+            completed += episode.completed
+            successes += bool(episode.success)
+            if completed:
+                bar.set_postfix(success=f"{successes / completed:.3f}", refresh=False)
+            bar.update()
+
+        rollout(jobs, agent, make_env, concurrency=concurrency, on_episode=on_episode)
+
+
+def _make_agent(env: str, name: str, model: str | None, settings: Mapping[str, str]) -> Agent:
+    """Reaches the agents lazily: the contract imports none of them."""
+    agents = importlib.import_module("agentgym.agents")
+    made = agents.make_agent(registry.spec(env), name, model=model, settings=settings)
+    if not isinstance(made, Agent):
+        raise ConfigError(f"agent {name!r} is not an agentgym.agent.Agent")
+    return made

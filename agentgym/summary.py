@@ -1,0 +1,169 @@
+"""What a run came to: counts, rates with intervals and means, overall and by task family.
+
+Invariant: a summary is a pure function of what was planned and what is recorded. It holds no times and does not depend
+on the order in which episodes ended, so a run that was interrupted ends with the same bytes as one that was not.
+Episodes that broke are counted apart and enter no rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+from rich.table import Table
+
+from .runs import Key, Result, to_json
+from .stats import clustered, mean
+from .task import Panel
+
+CONFIDENCE = 0.95
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Row(_Frozen):
+    """Results over some tasks. ``None`` means that there is nothing to take a mean of.
+
+    Attributes:
+        tasks: number of tasks.
+        episodes: number of episodes that were played to their end; all rates and means are over them.
+        successes: number of successes.
+        success_rate: share of successes.
+        interval: bounds of the success rate.
+        mean_score: mean score, in [0, 1].
+        mean_steps: mean number of turns.
+        malformed_rate: share of turns whose output lacked the required format.
+        inadmissible_rate: share of turns that the environment refused, among those of which it said so.
+        errors: number of episodes that broke, by status.
+    """
+
+    tasks: int
+    episodes: int
+    successes: int
+    success_rate: float | None
+    interval: tuple[float, float]
+    mean_score: float | None
+    mean_steps: float | None
+    malformed_rate: float | None
+    inadmissible_rate: float | None
+    errors: dict[str, int]
+
+
+class Summary(_Frozen):
+    """The content of ``summary.json``.
+
+    Attributes:
+        environment: environment name.
+        split: split name.
+        panel: hash of the panel.
+        agent: the agent.
+        repeats: planned episodes of each task.
+        interval_method: how intervals were made.
+        confidence: their coverage.
+        overall: results over all tasks.
+        families: results by task family.
+        first_error: what broke first in the order of the plan, if anything did.
+    """
+
+    environment: str
+    split: str
+    panel: str
+    agent: str
+    repeats: int
+    interval_method: str
+    confidence: float
+    overall: Row
+    families: dict[str, Row]
+    first_error: str | None
+
+    @property
+    def broken(self) -> int:
+        """Number of episodes that broke."""
+        return sum(self.overall.errors.values())
+
+    def to_json(self) -> str:
+        """The text of ``summary.json``."""
+        return to_json(self.model_dump())
+
+
+def summarise(panel: Panel, agent: str, repeats: int, results: Mapping[Key, Result]) -> Summary:
+    """The summary of a panel's results.
+
+    Args:
+        panel: the tasks that were planned.
+        agent: the agent's name.
+        repeats: planned episodes of each task.
+        results: last result of each (task, member); others than the planned ones are left out.
+    """
+    families: dict[str, list[list[Result]]] = {}
+    errors: list[str] = []
+    for task in panel:
+        played = [results[task.id, member] for member in range(repeats) if (task.id, member) in results]
+        families.setdefault(task.family, []).append(played)
+        errors += [f"{task.id}: {result.error}" for result in played if not result.completed]
+    return Summary(
+        environment=panel.env,
+        split=panel.split,
+        panel=panel.hash,
+        agent=agent,
+        repeats=repeats,
+        interval_method="wilson" if repeats == 1 else "wilson at the task-clustered effective sample size",
+        confidence=CONFIDENCE,
+        overall=_row([played for tasks in families.values() for played in tasks]),
+        families={family: _row(tasks) for family, tasks in sorted(families.items())},
+        first_error=errors[0] if errors else None,
+    )
+
+
+def _row(tasks: Sequence[Sequence[Result]]) -> Row:
+    completed = [[result for result in played if result.completed] for played in tasks]
+    flat = [result for played in completed for result in played]
+    broken = [result.status for played in tasks for result in played if not result.completed]
+    successes = sum(bool(result.success) for result in flat)
+    steps = sum(result.steps for result in flat)
+    judged = sum(result.judged for result in flat)
+    return Row(
+        tasks=len(tasks),
+        episodes=len(flat),
+        successes=successes,
+        success_rate=successes / len(flat) if flat else None,
+        interval=clustered([[float(bool(result.success)) for result in played] for played in completed], CONFIDENCE),
+        mean_score=mean([result.score for result in flat if result.score is not None]),
+        mean_steps=steps / len(flat) if flat else None,
+        malformed_rate=sum(result.malformed for result in flat) / steps if steps else None,
+        inadmissible_rate=sum(result.inadmissible for result in flat) / judged if judged else None,
+        errors={status: broken.count(status) for status in sorted(set(broken))},
+    )
+
+
+def table(summary: Summary) -> Table:
+    """A table for the terminal: one row for each family and one for all."""
+    grid = Table(title=f"{summary.agent} on {summary.environment}/{summary.split} (panel {summary.panel[:12]})")
+    grid.add_column("family")
+    for name in ("tasks", "played", "success", f"{summary.confidence:.0%} interval", "score", "steps", "refused"):
+        grid.add_column(name, justify="right")
+    if summary.broken:
+        grid.add_column("broken", justify="right")
+    for family, row in summary.families.items():
+        grid.add_row(family, *_cells(row, bool(summary.broken)))
+    grid.add_section()
+    grid.add_row("all", *_cells(summary.overall, bool(summary.broken)), style="bold")
+    return grid
+
+
+def _cells(row: Row, with_broken: bool) -> Iterable[str]:
+    yield str(row.tasks)
+    yield str(row.episodes)
+    yield _percent(row.success_rate)
+    yield f"{100 * row.interval[0]:.1f} – {100 * row.interval[1]:.1f}"
+    yield "–" if row.mean_score is None else f"{row.mean_score:.3f}"
+    yield "–" if row.mean_steps is None else f"{row.mean_steps:.1f}"
+    yield _percent(row.inadmissible_rate)
+    if with_broken:
+        yield str(sum(row.errors.values()))
+
+
+def _percent(rate: float | None) -> str:
+    return "–" if rate is None else f"{100 * rate:.1f}%"
