@@ -1,0 +1,115 @@
+"""Small hand-made episodes, groups and a scorer whose answers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from agentgym.episode import Episode, Group, Status, Turn
+from agentgym.trainers.credit import ScoreRequest, TurnScores
+
+PLAIN = -2.0
+"""Log-probability of every token without a hint."""
+
+
+class Build:
+    """Makes turns, episodes and groups with only what a test cares about."""
+
+    @staticmethod
+    def turn(
+        length: int = 12,
+        span: tuple[int, int] | None = (2, 8),
+        *,
+        well_formed: bool = True,
+        accepted: bool | None = True,
+        tokens: bool = True,
+    ) -> Turn:
+        return Turn(
+            observation="a room",
+            output_ids=tuple(range(length)) if tokens else None,
+            output_logprobs=(PLAIN,) * length if tokens else None,
+            output_text="<action>look</action>",
+            action="look",
+            action_chars=(8, 12),
+            action_span=span,
+            well_formed=well_formed,
+            action_accepted=accepted,
+            reward=0.0,
+        )
+
+    @classmethod
+    def episode(
+        cls,
+        turns: Sequence[Turn] | int = 3,
+        *,
+        success: bool | None = False,
+        member: int = 0,
+        score: float | None = None,
+        total: float = 0.0,
+        status: Status = "ok",
+    ) -> Episode:
+        return Episode(
+            env="toy",
+            split="train",
+            task="task-0",
+            task_digest="digest",
+            family="family",
+            member=member,
+            seed=("run", "task-0", member),
+            agent="policy",
+            turns=tuple(cls.turn() for _ in range(turns)) if isinstance(turns, int) else tuple(turns),
+            status=status,
+            success=success,
+            score=score,
+            episode_return=total,
+        )
+
+    @classmethod
+    def group(cls, outcomes: Sequence[bool], turns: Sequence[int] | None = None) -> Group:
+        turns = turns or [3] * len(outcomes)
+        pairs = enumerate(zip(outcomes, turns, strict=True))
+        return Group(episodes=tuple(cls.episode(n, success=won, member=i) for i, (won, n) in pairs))
+
+
+class GapScorer:
+    """Without a hint every token has ``PLAIN``; with one, a turn's tokens gain what ``gap`` says.
+
+    Args:
+        gap: from episode and turn index to one number, or one number a token.
+        fits: whether hints fit into the context.
+    """
+
+    def __init__(
+        self, gap: Callable[[Episode, int], float | Sequence[float]] = lambda episode, turn: 0.0, fits: bool = True
+    ) -> None:
+        self.gap = gap
+        self.fits = fits
+        self.asked: list[ScoreRequest] = []
+        self.calls = 0
+
+    def score(self, requests: Sequence[ScoreRequest]) -> list[TurnScores | None]:
+        self.calls += 1
+        self.asked += requests
+        return [self._answer(request) for request in requests]
+
+    def _answer(self, request: ScoreRequest) -> TurnScores | None:
+        if request.hint is not None and not self.fits:
+            return None
+        answer: TurnScores = []
+        for index, turn in enumerate(request.episode.turns):
+            plain = np.full(len(turn.output_ids or ()), PLAIN)
+            shift = 0.0 if request.hint is None else np.asarray(self.gap(request.episode, index))
+            answer.append((plain + shift).astype(np.float32))
+        return answer
+
+
+@pytest.fixture(scope="session")
+def build() -> Build:
+    return Build()
+
+
+@pytest.fixture(scope="session")
+def gap_scorer() -> type[GapScorer]:
+    return GapScorer
