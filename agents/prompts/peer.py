@@ -5,6 +5,7 @@ Steps that were refused or changed nothing are left out; observations are cut at
 
 from __future__ import annotations
 
+from textwrap import shorten
 from typing import Literal
 
 from agentgym.episode import Episode, Turn
@@ -58,7 +59,6 @@ def _write(turns: list[Turn], kept: range | list[int], *, observations: bool) ->
         seen = ""
         # The first observation is the one that everybody starts from, so it says nothing about the way.
         if observations and index > 0:
-            line = " ".join(turn.observation.split())
-            seen = (line if len(line) <= OBSERVATION_CHARS else line[:OBSERVATION_CHARS].rstrip() + "...") + " -> "
+            seen = shorten(" ".join(turn.observation.split()), OBSERVATION_CHARS, placeholder=" ...") + " -> "
         lines.append(f"{index + 1}. {seen}{turn.action}")
     return "\n".join(lines)

@@ -1,0 +1,91 @@
+"""An engine and a prompt builder make an agent: the player of evaluation and of training alike."""
+
+from __future__ import annotations
+
+from agentgym.agent import Opening, Player, Reply, Traits
+from agentgym.agents.prompts import PromptBuilder, Step, Story
+from agentgym.env import Info
+from agentgym.errors import ConfigError
+
+from .base import Engine, Request
+from .card import PlaySettings
+
+
+class EngineAgent:
+    """Plays any environment with a language model.
+
+    Args:
+        engine: the model.
+        settings: prompts, style and sampling.
+
+    Raises:
+        UnknownNameError: for an unknown prompt set.
+        TemplateError: for append style with a chat template that is not prefix-preserving.
+    """
+
+    def __init__(self, engine: Engine, settings: PlaySettings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.builder = PromptBuilder(engine.encoder, settings.prompts, settings.style, settings.history)
+        self.sampling = settings.sampling
+        self._started = 0
+
+    @property
+    def traits(self) -> Traits:
+        """What the records say of this agent."""
+        return Traits(
+            name=f"llm {self.engine.name}",
+            style=self.settings.style,
+            sampling=self.sampling,
+            versions=self.engine.versions,
+        )
+
+    def start(self, opening: Opening, /) -> EnginePlayer:
+        """A player for one episode."""
+        self._started += 1
+        return EnginePlayer(self, opening, f"session-{self._started}")
+
+    def finish(self, player: Player, /) -> None:
+        """Frees what the engine kept of the player's context."""
+        if isinstance(player, EnginePlayer):
+            self.engine.release(player.session)
+
+
+class EnginePlayer:
+    """Plays one episode; its context holds exactly the ids that were prompted and sampled."""
+
+    def __init__(self, agent: EngineAgent, opening: Opening, session: str) -> None:
+        self.session = session
+        self._agent = agent
+        self._opening = opening
+        self._steps: list[Step] = []
+        self._context: tuple[int, ...] = ()
+
+    async def act(self, observation: str, info: Info, /) -> Reply:
+        """Asks the model.
+
+        Raises:
+            EngineError: if the engine failed.
+            ConfigError: if the prompt does not fit, or a restriction is asked for where there is nothing to choose.
+        """
+        agent, sampling = self._agent, self._agent.sampling
+        choices = sampling.choices(info["admissible_actions"])
+        if sampling.restrict and not choices:
+            raise ConfigError(f"restrict={sampling.restrict}: the environment lists no admissible actions; drop it")
+        asked = Step(observation, info["admissible_actions"])
+        prompt = agent.builder.build(Story(info["goal"], (*self._steps, asked)))
+        context = (*self._context, *prompt) if agent.settings.style == "append" else prompt
+        seed = self._opening.seed.child("turn", len(self._steps)).value
+        (sample,) = await agent.engine.generate([Request(context, sampling, seed, choices, self.session)])
+        action = self._opening.parse(sample.text).text
+        ended = bool(sample.ids) and sample.ids[-1] == agent.engine.encoder.end_id
+        self._steps.append(Step(observation, info["admissible_actions"], action, ended))
+        self._context = (*context, *sample.ids)
+        return Reply(
+            text=sample.text,
+            prompt_ids=prompt,
+            output_ids=sample.ids,
+            output_logprobs=sample.logprobs,
+            pieces=sample.pieces,
+            finish_reason=sample.finish_reason,
+        )

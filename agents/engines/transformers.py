@@ -1,0 +1,244 @@
+"""In-process engine: any local transformers causal LM, batching what is waiting, keeping each session's prefix.
+
+Everything runs on the event loop's own thread, so that the composition of batches, and with it every rounding, is the
+same from run to run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+import transformers
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from agentgym.agents.prompts.chat import ChatEncoder
+from agentgym.errors import ConfigError, DataError, EngineError
+from agentgym.spans import decode_bytes
+
+from .base import Engine, Request, Sample
+from .choices import ChoiceEncoder, Trie
+from .kv import CacheBatch, Prefix
+from .sampling import draw
+from .vocabulary import token_bytes
+
+KEPT_TOKENS = 400_000
+"""Tokens over all sessions whose keys and values are kept; the sessions used longest ago are forgotten first."""
+
+
+@dataclass
+class _Row:
+    request: Request
+    generator: np.random.Generator
+    trie: Trie | None
+    pending: list[int]
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish: Literal["stop", "length"] | None = None
+
+
+class TransformersEngine(Engine):
+    """A transformers causal LM.
+
+    Args:
+        model: the model; it is put into evaluation mode at each call and used as it is then, so a trainer that updates
+            it calls `forget` after each update.
+        tokenizer: its tokenizer.
+        name: the model string.
+        max_batch: most rows in one forward pass.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, name: str, max_batch: int = 64
+    ) -> None:
+        self.name = name
+        self.model = model
+        self.tokenizer = tokenizer
+        self.encoder = ChatEncoder(tokenizer)
+        self.choices = ChoiceEncoder(self.encoder.encode, self.encoder.end_id)
+        self.versions: Mapping[str, str] = {"torch": torch.__version__, "transformers": transformers.__version__}
+        self._max_batch = max_batch
+        self._sessions: OrderedDict[str, Prefix] = OrderedDict()
+        self._waiting: list[tuple[Request, asyncio.Future[Sample]]] = []
+        self._flush: asyncio.Task[None] | None = None
+
+    @classmethod
+    def from_pretrained(cls, path: Path, *, name: str, device: str = "auto", max_batch: int = 64) -> TransformersEngine:
+        """Loads a folder written by ``save_pretrained``; nothing is downloaded and no code in it is run.
+
+        Raises:
+            DataError: if the folder cannot be loaded.
+        """
+        target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+            model = AutoModelForCausalLM.from_pretrained(
+                path, local_files_only=True, use_safetensors=True, dtype=torch.float32 if target == "cpu" else "auto"
+            )
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise DataError(f"{path}: cannot load this model ({str(error).splitlines()[0]}); save it again") from error
+        return cls(model.to(target), tokenizer, name=name, max_batch=max_batch)
+
+    @cached_property
+    def _end_ids(self) -> frozenset[int]:
+        known = self.model.generation_config.eos_token_id if self.model.generation_config else None
+        more = known if isinstance(known, list) else [known]
+        return frozenset({self.encoder.end_id, *(token for token in more if isinstance(token, int))})
+
+    @cached_property
+    def _pieces(self) -> list[bytes]:
+        return token_bytes(self.tokenizer, silent=self._end_ids)
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens of prompt and output together."""
+        return int(getattr(self.model.config, "max_position_embeddings", 1 << 20))
+
+    def release(self, session: str) -> None:
+        """Forgets what was kept for a session."""
+        self._sessions.pop(session, None)
+
+    def forget(self) -> None:
+        """Forgets everything that was kept; needed after the weights have changed."""
+        self._sessions.clear()
+
+    async def generate(self, requests: Sequence[Request]) -> list[Sample]:
+        """Draws one sample per request; calls that wait at the same time are batched."""
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[Sample]] = [loop.create_future() for _ in requests]
+        self._waiting.extend(zip(requests, futures, strict=True))
+        if self._flush is None or self._flush.done():
+            self._flush = loop.create_task(self._serve())
+        return list(await asyncio.gather(*futures))
+
+    async def _serve(self) -> None:
+        while self._waiting:
+            # Let every episode that can go on do so until nobody joins the queue any more.
+            count = -1
+            while count != len(self._waiting):
+                count = len(self._waiting)
+                for _ in range(4):
+                    await asyncio.sleep(0)
+            batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
+            try:
+                samples = self.sample([request for request, _ in batch])
+            except ConfigError as error:
+                self._fail(batch, error)
+            except RuntimeError as error:  # out of memory, a broken kernel: the machine's fault, not the policy's
+                self._fail(batch, EngineError(f"{self.name}: {str(error).splitlines()[0]}"))
+            else:
+                for (_, future), sample in zip(batch, samples, strict=True):
+                    if not future.done():
+                        future.set_result(sample)
+
+    @staticmethod
+    def _fail(batch: list[tuple[Request, asyncio.Future[Sample]]], error: Exception) -> None:
+        for _, future in batch:
+            if not future.done():
+                future.set_exception(error)
+
+    @torch.inference_mode()
+    def sample(self, requests: Sequence[Request]) -> list[Sample]:
+        """Draws one sample per request in one batch.
+
+        Raises:
+            ConfigError: if a prompt is empty or does not fit into the model's context.
+        """
+        self.model.eval()
+        rows, prefixes = [], []
+        for request in requests:
+            if not 0 < len(request.prompt_ids) < self.context_length:
+                raise ConfigError(
+                    f"a prompt of {len(request.prompt_ids)} tokens does not fit into the {self.context_length} of "
+                    f"{self.name}; use style=windowed, less history or fewer steps"
+                )
+            prefix = self._known(request)
+            prefixes.append(prefix)
+            trie = None if request.choices is None else self.choices.trie(request.choices)
+            done = 0 if prefix is None else len(prefix.ids)
+            generator = np.random.Generator(np.random.Philox(key=request.seed))
+            rows.append(_Row(request, generator, trie, list(request.prompt_ids[done:])))
+        cache = CacheBatch(self.model, prefixes)
+        active = list(rows)
+        while active:
+            logits = cache.feed([row.pending for row in active])
+            for row, scores in zip(active, logits, strict=True):
+                row.pending = []
+                self._advance(row, scores)
+            still = [index for index, row in enumerate(active) if row.finish is None]
+            if len(still) < len(active):
+                for index, row in enumerate(active):
+                    if row.finish is not None and row.request.session is not None:
+                        self._keep(row.request.session, cache.prefix(index))
+                active = [active[index] for index in still]
+                if active:
+                    cache.keep(still)
+        return [self._sample(row) for row in rows]
+
+    def _known(self, request: Request) -> Prefix | None:
+        prefix = None if request.session is None else self._sessions.get(request.session)
+        if prefix is None:
+            return None
+        shared = 0
+        # At least the last id is fed again, because its logits are wanted.
+        for known, wanted in zip(prefix.ids, request.prompt_ids[:-1], strict=False):
+            if known != wanted:
+                break
+            shared += 1
+        return prefix.crop(shared) if shared else None
+
+    def _keep(self, session: str, prefix: Prefix) -> None:
+        self._sessions[session] = prefix
+        self._sessions.move_to_end(session)
+        total = sum(len(kept.ids) for kept in self._sessions.values())
+        while total > KEPT_TOKENS and len(self._sessions) > 1:
+            _, dropped = self._sessions.popitem(last=False)
+            total -= len(dropped.ids)
+
+    def _advance(self, row: _Row, scores: Tensor) -> None:
+        sampling = row.request.sampling
+        logits = scores.cpu().numpy()
+        while row.finish is None:
+            if row.trie is None:
+                token, logprob = draw(logits, sampling, row.generator.random())
+            elif len(row.trie) == 1:
+                # One way only: no draw and no forward pass of its own; the id is fed along with the next free choice.
+                token, logprob = next(iter(row.trie)), 0.0
+            elif row.pending:
+                return
+            else:
+                token, logprob = draw(logits, sampling, row.generator.random(), sorted(row.trie))
+            row.ids.append(token)
+            row.logprobs.append(logprob)
+            row.pending.append(token)
+            if row.trie is not None:
+                row.trie = row.trie[token]
+                if not row.trie:
+                    row.finish = "stop"
+                continue
+            if token in self._end_ids or self._stopped(row):
+                row.finish = "stop"
+            elif len(row.ids) >= sampling.max_tokens or len(row.request.prompt_ids) + len(row.ids) >= self.context_length:
+                row.finish = "length"
+            return
+
+    def _stopped(self, row: _Row) -> bool:
+        stops = row.request.sampling.stop
+        if not stops:
+            return False
+        # A stop text can only have been completed by the last token, so its own length plus that token is enough.
+        longest = max(len(stop.encode()) for stop in stops)
+        tail = b"".join(self._pieces[token] for token in row.ids[-longest - 1 :])
+        return any(stop.encode() in tail for stop in stops)
+
+    def _sample(self, row: _Row) -> Sample:
+        pieces = tuple(self._pieces[token] for token in row.ids)
+        return Sample(decode_bytes(pieces), tuple(row.ids), tuple(row.logprobs), pieces, row.finish or "length")

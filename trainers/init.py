@@ -1,0 +1,55 @@
+"""A fresh policy small enough for a CPU: a Llama of one or two million parameters and its own tokenizer."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+
+class ModelConfig(BaseModel):
+    """Size of a fresh policy.
+
+    Attributes:
+        width: size of the residual stream.
+        layers: number of blocks.
+        heads: attention heads; ``width / heads`` is the head size, 32 or 64.
+        kv_heads: key-value heads.
+        hidden: width of the feed-forward layer.
+        context: most tokens in one sequence.
+        vocab_size: most ids of the tokenizer.
+        rope_theta: base of the rotary position encoding.
+        seed: of the initial weights.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    width: int = Field(128, gt=0)
+    layers: int = Field(4, gt=0)
+    heads: int = Field(4, gt=0)
+    kv_heads: int = Field(2, gt=0)
+    hidden: int = Field(384, gt=0)
+    context: int = Field(4096, gt=0)
+    vocab_size: int = Field(1000, ge=300)
+    rope_theta: float = Field(10000.0, gt=0)
+    seed: int = 0
+
+
+def init_model(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    """Random weights for a tokenizer; the global random state is left as it was."""
+    llama = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=config.width,
+        intermediate_size=config.hidden,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        num_key_value_heads=config.kv_heads,
+        max_position_embeddings=config.context,
+        rope_theta=config.rope_theta,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        return LlamaForCausalLM(llama)
