@@ -6,8 +6,9 @@ the mapping is exact whatever the tokenizer would have made of the text.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Sequence
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 def decode_bytes(pieces: Sequence[bytes]) -> str:
@@ -16,14 +17,25 @@ def decode_bytes(pieces: Sequence[bytes]) -> str:
 
 
 def character_ends(data: bytes) -> list[int]:
-    """For each character of ``data.decode("utf-8", "replace")``, the byte offset at which it is complete."""
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    """For each character of ``data.decode("utf-8", "replace")``, the byte offset at which it ends."""
     ends: list[int] = []
-    for offset in range(len(data)):
-        # A byte that breaks a sequence yields U+FFFD for the broken part before (and perhaps itself as a character).
-        ends.extend([offset + 1] * len(decoder.decode(data[offset : offset + 1])))
-    ends.extend([len(data)] * len(decoder.decode(b"", final=True)))
+    end = 0
+    for character in data.decode("utf-8", errors="replace"):
+        if character != _REPLACEMENT or data.startswith(_REPLACEMENT.encode(), end):
+            end += len(character.encode())
+        else:
+            end += _broken_length(data[end : end + 4])
+        ends.append(end)
     return ends
+
+
+def _broken_length(data: bytes) -> int:
+    """How many of the bytes, the first of which cannot be decoded, one U+FFFD stands for."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.end
+    raise ValueError(f"{data!r} is not broken")
 
 
 def token_span(pieces: Sequence[bytes], start: int, end: int) -> tuple[int, int] | None:

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from agentgym.stats import clustered, mean, wilson
+
+counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+outcomes = st.lists(st.lists(st.sampled_from([0.0, 1.0]), max_size=5), min_size=1, max_size=30)
+
+
+@given(counts, st.sampled_from([0.8, 0.9, 0.95, 0.99]))
+def test_wilson_agrees_with_scipy(count: tuple[int, int], confidence: float) -> None:
+    successes, n = count
+    peer = binomtest(successes, n).proportion_ci(confidence_level=confidence, method="wilson")
+    low, high = wilson(successes, n, confidence)
+    assert math.isclose(low, peer.low, abs_tol=1e-9) and math.isclose(high, peer.high, abs_tol=1e-9)
+
+
+def test_wilson_known_value_and_edges() -> None:
+    # Newcombe 1998, table I, method 3.
+    assert wilson(81, 263) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+    assert wilson(0, 20) == pytest.approx((0.0, 0.1611), abs=5e-5)
+    assert wilson(0, 7)[0] == 0.0 and wilson(7, 7)[1] == 1.0
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("bad", [(3, 2, 0.95), (-1, 2, 0.95), (1, 2, 1.0)])
+def test_wilson_refuses_what_is_no_count(bad: tuple[int, int, float]) -> None:
+    with pytest.raises(ValueError):
+        wilson(*bad)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), max_size=60))
+def test_clustered_is_wilson_with_one_episode_a_task(values: list[float]) -> None:
+    assert clustered([[value] for value in values]) == pytest.approx(wilson(sum(values), len(values)), abs=1e-9)
+
+
+@given(st.lists(st.sampled_from([0.0, 1.0]), min_size=3, max_size=30), st.integers(2, 6))
+def test_repeats_that_always_agree_add_nothing(values: list[float], repeats: int) -> None:
+    low, high = clustered([[value] * repeats for value in values])
+    tasks = len(values)
+    widest = wilson(sum(values) * (tasks - 1) / tasks, tasks - 1)
+    tightest = wilson(sum(values), tasks)
+    assert widest[0] - 1e-9 <= low <= tightest[0] + 1e-9
+    assert tightest[1] - 1e-9 <= high <= widest[1] + 1e-9
+
+
+@given(outcomes)
+def test_clustered_bounds_hold_the_rate_and_are_no_tighter_than_independence(tasks: list[list[float]]) -> None:
+    flat = [value for values in tasks for value in values]
+    assume(flat)
+    low, high = clustered(tasks)
+    free = wilson(sum(flat), len(flat))
+    assert 0 <= low <= sum(flat) / len(flat) + 1e-12 and sum(flat) / len(flat) - 1e-12 <= high <= 1
+    assert low <= free[0] + 1e-9 and high >= free[1] - 1e-9
+
+
+def test_clustered_covers_where_pooling_does_not() -> None:
+    draw = random.Random(0)
+    hits = pooled_hits = 0
+    for _ in range(400):
+        # Half of the tasks are nearly always solved, half nearly never: five repeats say little more than one.
+        tasks = [[float(draw.random() < rate) for _ in range(5)] for rate in draw.choices([0.02, 0.98], k=40)]
+        flat = [value for values in tasks for value in values]
+        low, high = clustered(tasks)
+        hits += low <= 0.5 <= high
+        low, high = wilson(sum(flat), len(flat))
+        pooled_hits += low <= 0.5 <= high
+    assert hits / 400 > 0.91 and pooled_hits / 400 < 0.75
+
+
+def test_clustered_of_nothing() -> None:
+    assert clustered([]) == clustered([[], []]) == (0.0, 1.0)
+
+
+def test_mean() -> None:
+    assert mean([]) is None
+    assert mean([1e16, 1.0, -1e16]) == pytest.approx(1 / 3)
