@@ -35,6 +35,14 @@ class Engine:
 
     __slots__ = ("_actions", "_admissible", "_won", "accepted", "game", "state")
 
+    game: Game
+    state: State
+    accepted: bool
+    # What the state implies, worked out when first asked for; None is not worked out yet.
+    _actions: dict[str, Action] | None
+    _admissible: tuple[str, ...] | None
+    _won: bool | None
+
     def __init__(self, game: Game) -> None:
         """Start at the initial state of the game."""
         self.game = game
@@ -154,9 +162,9 @@ class Engine:
 
     def _outdate(self) -> None:
         """Forget what the state implies; for effects that change location, contents, openings or the hand."""
-        self._actions: dict[str, Action] | None = None
-        self._admissible: tuple[str, ...] | None = None
-        self._won: bool | None = None
+        self._actions = None
+        self._admissible = None
+        self._won = None
 
     def _offered(self) -> dict[str, Action]:
         if self._actions is None:
@@ -185,7 +193,7 @@ class Engine:
                         if o in game.pickupable:
                             actions[f"take {names[o]} from {place}"] = (Engine._take, o, r)
             else:
-                if accessible and held in game.accepted[r]:
+                if accessible and held in game.accepts[r]:
                     actions[game.put_command(held, r)] = (Engine._move, held, r)
                 kind = game.receptacle_types[r]
                 if kind == tables.SINK_TYPE and held in game.cleanable:

@@ -39,7 +39,7 @@ class Game:
         receptacle_names, receptacle_types, receptacle_locations: per receptacle.
         location_names: per location where the agent can be.
         receptacles_at: per location, the receptacles there.
-        accepted: per receptacle, the objects that its type can contain.
+        accepts: per receptacle, the objects that its type can contain.
         pickupable, cleanable, heatable, coolable, sliceable, toggleable, containers, knives: sets of objects.
         openable: receptacles that open and close.
         inner: per container object, what it shows inside; never changes.
@@ -64,7 +64,7 @@ class Game:
     receptacle_locations: tuple[int, ...]
     location_names: tuple[str, ...]
     receptacles_at: tuple[Indices, ...]
-    accepted: tuple[frozenset[int], ...]
+    accepts: tuple[frozenset[int], ...]
     pickupable: frozenset[int]
     cleanable: frozenset[int]
     heatable: frozenset[int]
@@ -110,7 +110,7 @@ def compile_game(record: Record, *, shuffle_seed: int | None = None, logic_versi
     names = name_ids(facts, shuffle_seed)
     objects = _object_ids(facts)
     receptacles = sorted(row[0] for row in facts["receptacletype"])
-    placed_at = dict(facts["receptacleatlocation"])
+    placed_at = {r: location for r, location in facts["receptacleatlocation"]}
     start_location = facts["atlocation"][0][1]
     # Only where a receptacle is, or the agent starts, can the agent ever be; other locations never matter.
     locations = sorted({*placed_at.values(), start_location})
@@ -123,11 +123,11 @@ def compile_game(record: Record, *, shuffle_seed: int | None = None, logic_versi
     def having(predicate: str) -> frozenset[int]:
         return frozenset(object_index[row[0]] for row in facts.get(predicate, ()))
 
-    object_type_of = dict(facts.get("objecttype", ()))
-    receptacle_type_of = dict(facts["receptacletype"])
+    object_type_of = {o: kind for o, kind in facts.get("objecttype", ())}
+    receptacle_type_of = {r: kind for r, kind in facts["receptacletype"]}
     object_types = tuple(object_type_of.get(identifier, "") for identifier in objects)
     receptacle_types = tuple(receptacle_type_of[identifier] for identifier in receptacles)
-    accepted_by_type = {
+    accepts_by_type = {
         kind: frozenset(o for o, t in enumerate(object_types) if t in tables.CAN_CONTAIN.get(kind, frozenset()))
         for kind in set(receptacle_types)
     }
@@ -147,8 +147,8 @@ def compile_game(record: Record, *, shuffle_seed: int | None = None, logic_versi
         sliced=_mask(having("issliced")),
         toggled=_mask(having("istoggled")),
     )
-    kind, goal_object, goal_target = record.goal
-    attribute = {"isclean": "cleanable", "ishot": "heatable", "iscool": "coolable"}.get(kind)
+    goal_kind, goal_object, goal_target = record.goal
+    attribute = {"isclean": "cleanable", "ishot": "heatable", "iscool": "coolable"}.get(goal_kind)
     goal_objects = frozenset(o for o, t in enumerate(object_types) if t == goal_object)
     containers = having("isreceptacleobject")
     toggleable = having("toggleable")
@@ -176,7 +176,7 @@ def compile_game(record: Record, *, shuffle_seed: int | None = None, logic_versi
         receptacle_locations=receptacle_locations,
         location_names=tuple(names[identifier] for identifier in locations),
         receptacles_at=receptacles_at,
-        accepted=tuple(accepted_by_type[kind] for kind in receptacle_types),
+        accepts=tuple(accepts_by_type[kind] for kind in receptacle_types),
         pickupable=having("pickupable"),
         cleanable=having("cleanable"),
         heatable=having("heatable"),
@@ -195,10 +195,10 @@ def compile_game(record: Record, *, shuffle_seed: int | None = None, logic_versi
         always=("help", "inventory", "look") if logic_version == "0.4.2" else ("inventory", "look"),
         goal_objects=goal_objects & having(attribute) if attribute else goal_objects,
         goal_receptacles=()
-        if kind == "light"
+        if goal_kind == "light"
         else tuple(r for r, t in enumerate(receptacle_types) if t == goal_target),
         goal_lamps=frozenset(o for o, t in enumerate(object_types) if t == goal_target and o in toggleable)
-        if kind == "light"
+        if goal_kind == "light"
         else frozenset(),
         start=start,
         fingerprint=hashlib.blake2b(

@@ -86,7 +86,7 @@ def _empty_handed(game: Game, state: State, walk: _Walk) -> list[_Walk]:
     """All ways to empty the hand."""
     if state.held == NOTHING:
         return [walk]
-    return [walk.put(state.held, r) for r in range(len(game.accepted)) if state.held in game.accepted[r]]
+    return [walk.put(state.held, r) for r in range(len(game.accepts)) if state.held in game.accepts[r]]
 
 
 def _sources(game: Game, state: State) -> list[tuple[int, int]]:
@@ -125,7 +125,7 @@ def _one(game: Game, state: State, walk: _Walk) -> Iterator[_Walk]:
                 continue
         for prepared in ready:
             for r in game.goal_receptacles:
-                if o in game.accepted[r]:
+                if o in game.accepts[r]:
                     yield prepared.put(o, r)
 
 
@@ -136,14 +136,14 @@ def _two(game: Game, state: State, walk: _Walk) -> Iterator[_Walk]:
         there = game.goal_objects.intersection(state.contents[target])
         missing = 2 - len(there)
         if state.held in game.goal_objects and state.held not in there:
-            if state.held not in game.accepted[target]:
+            if state.held not in game.accepts[target]:
                 continue
             starts = [walk.put(state.held, target)]
             there |= {state.held}
             missing -= 1
         else:
             starts = _empty_handed(game, state, walk)
-        usable = [(o, r) for o, r in sources if o not in there and o in game.accepted[target]]
+        usable = [(o, r) for o, r in sources if o not in there and o in game.accepts[target]]
         for picks in permutations(usable, missing):
             if len({o for o, _ in picks}) < missing:
                 continue

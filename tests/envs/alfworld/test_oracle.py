@@ -111,7 +111,7 @@ def test_plans_win_from_anywhere(game: Game, choices: list[int]) -> None:
     commands = plan(engine)
     if commands is None:
         assert engine.state.held >= 0
-        assert not any(engine.state.held in accepted for accepted in game.accepted)
+        assert not any(engine.state.held in accepted for accepted in game.accepts)
     else:
         check(engine, commands)
 
