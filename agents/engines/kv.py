@@ -13,6 +13,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+SPARE = 64
+"""Positions that are allocated ahead, so that feeding a token does not copy the whole cache."""
 
 
 @dataclass
@@ -34,6 +38,42 @@ class Prefix:
         return Prefix(self.ids[:length], [(k[:, :length], v[:, :length]) for k, v in self.layers])
 
 
+class _RoomyLayer(DynamicLayer):
+    """A layer that grows in place while there is room; the library's own copies everything for each new token."""
+
+    def __init__(self, keys: Tensor | None = None, values: Tensor | None = None) -> None:
+        super().__init__()
+        self._room: tuple[Tensor, Tensor] | None = None
+        if keys is not None and values is not None:
+            self.update(keys, values)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
+        """Appends [rows, heads, new, size]; returns all keys and values."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        known = self.get_seq_length()
+        total = known + key_states.shape[-2]
+        if self._room is None or self._room[0].shape[-2] < total or self._room[0].shape[0] != key_states.shape[0]:
+            shape = (*key_states.shape[:-2], total + SPARE)
+            self._room = (
+                key_states.new_empty((*shape, key_states.shape[-1])),
+                value_states.new_empty((*shape, value_states.shape[-1])),
+            )
+            if known:
+                self._room[0][..., :known, :] = self.keys
+                self._room[1][..., :known, :] = self.values
+        keys, values = self._room
+        keys[..., known:total, :] = key_states
+        values[..., known:total, :] = value_states
+        self.keys, self.values = keys[..., :total, :], values[..., :total, :]
+        return self.keys, self.values
+
+    def select(self, rows: Tensor) -> None:
+        """Keeps these rows only."""
+        if self.is_initialized:
+            self.keys, self.values, self._room = self.keys[rows], self.values[rows], None
+
+
 class CacheBatch:
     """Contexts that are extended together.
 
@@ -49,24 +89,26 @@ class CacheBatch:
         self.ids: list[list[int]] = [[] if prefix is None else list(prefix.ids) for prefix in prefixes]
         width = max(len(ids) for ids in self.ids)
         self._real = torch.zeros((len(self.ids), width), dtype=torch.bool, device=self._device)
-        self._cache = DynamicCache()
         # Renamed in the course of transformers 5.
         takes = inspect.signature(model.forward).parameters
         self._cache_argument = "cache" if "cache" in takes else "past_key_values"
-        if width == 0:
-            return
+        layers = [_RoomyLayer() for _ in range(model.config.num_hidden_layers)]
         for row, ids in enumerate(self.ids):
             self._real[row, width - len(ids) :] = True
-        first = next(prefix for prefix in prefixes if prefix is not None and prefix.ids)
-        for layer, (key, value) in enumerate(first.layers):
-            shape = (len(self.ids), key.shape[0], width)
-            keys = key.new_zeros((*shape, key.shape[2]))
-            values = value.new_zeros((*shape, value.shape[2]))
-            for row, prefix in enumerate(prefixes):
-                if prefix is not None and prefix.ids:
-                    keys[row, :, width - len(prefix.ids) :] = prefix.layers[layer][0]
-                    values[row, :, width - len(prefix.ids) :] = prefix.layers[layer][1]
-            self._cache.update(keys, values, layer)
+        if width:
+            first = next(prefix for prefix in prefixes if prefix is not None and prefix.ids)
+            for number, (key, value) in enumerate(first.layers):
+                shape = (len(self.ids), key.shape[0], width)
+                keys = key.new_zeros((*shape, key.shape[2]))
+                values = value.new_zeros((*shape, value.shape[2]))
+                for row, prefix in enumerate(prefixes):
+                    if prefix is not None and prefix.ids:
+                        keys[row, :, width - len(prefix.ids) :] = prefix.layers[number][0]
+                        values[row, :, width - len(prefix.ids) :] = prefix.layers[number][1]
+                layers[number].update(keys, values)
+        self._layers = layers
+        self._cache = DynamicCache()
+        self._cache.layers = list(layers)
 
     def feed(self, blocks: Sequence[Sequence[int]]) -> Tensor:
         """Extends every row by its block (at least one id each).
@@ -106,7 +148,8 @@ class CacheBatch:
     def keep(self, rows: Sequence[int]) -> None:
         """Drops all rows but these."""
         index = torch.tensor(list(rows), device=self._device)
-        self._cache.batch_select_indices(index)
+        for layer in self._layers:
+            layer.select(index)
         self._real = self._real[index]
         self.ids = [self.ids[row] for row in rows]
 
@@ -115,6 +158,6 @@ class CacheBatch:
         columns = self._real[row].nonzero()[:, 0]
         layers = [
             (layer.keys[row].index_select(1, columns), layer.values[row].index_select(1, columns))
-            for layer in self._cache.layers
+            for layer in self._layers
         ]
         return Prefix(list(self.ids[row]), layers)
