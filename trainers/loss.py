@@ -46,7 +46,7 @@ def clipped_loss(
     ratio = _exp(logprobs - old_logprobs.detach())
     advantages = advantages.detach()
     loss = torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - clip_low, 1 + clip_high))
-    return torch.where(advantages < 0, torch.minimum(loss, -dual_clip * advantages), loss)
+    return torch.minimum(loss, dual_clip * advantages.abs())  # where the advantage is not negative, loss <= 0 anyway
 
 
 def clipped_tokens(

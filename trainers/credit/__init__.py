@@ -74,7 +74,8 @@ def credit_options(name: str, options: Mapping[str, object]) -> CreditOptions:
     except ValidationError as error:
         first = error.errors()[0]
         field = f"option {first['loc'][0]!r}: " if first["loc"] else ""
-        raise ConfigError(f"credit method {name!r}: {field}{first['msg']}; change the recipe or --set") from error
+        reason = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"credit method {name!r}: {field}{reason}; change the recipe or --set") from error
 
 
 def _known(name: str) -> str:
