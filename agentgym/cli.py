@@ -84,14 +84,19 @@ def cli() -> None:
 def list_command(data: Path | None) -> int:
     """Environments, splits, task counts, and where the data comes from."""
     grid = Table("environment", "split", "tasks", "source")
+    broken: list[str] = []
     for name in registry.list_envs():
-        spec = registry.spec(name)
-        for split in registry.splits(name, data):
-            mark = " (default)" if split.name == spec.default_split else ""
+        try:
+            default, splits = registry.spec(name).default_split, registry.splits(name, data)
+        except AgentGymError as error:  # one broken plug-in does not hide the others
+            broken.append(f"{name}: {error}")
+            continue
+        for split in splits:
+            mark = " (default)" if split.name == default else ""
             tasks = "–" if split.tasks is None else str(split.tasks)
             grid.add_row(name, split.name + mark, tasks, escape(split.source))
     Console().print(grid)
-    return 0
+    return _fail("; ".join(broken), 1) if broken else 0
 
 
 @cli.command("eval")
@@ -158,21 +163,26 @@ def play_command(env: str, task: str | None, split: str | None, data: Path | Non
     game = registry.make(env, split, data)
     chosen: int | str = 0 if task is None else int(task) if task.isdecimal() else task
     observation, info = game.reset(seed=0, options={"task": chosen})
+    click.echo(observation)
     over = False
-    while True:
-        click.echo(observation)
-        if over:
-            click.echo("Solved." if info["success"] else f"Not solved (score {info['score']:.2f}).")
+    while not over:
+        action = _ask(info["admissible_actions"] or ())
+        if not action:
             return 0
-        actions = info["admissible_actions"] or ()
-        answer = click.prompt(">", default="", show_default=False, prompt_suffix=" ")
-        while answer == "?":
+        observation, _, terminated, truncated, info = game.step(action)
+        click.echo(observation)
+        over = terminated or truncated
+    click.echo("Solved." if info["success"] else f"Not solved (score {info['score']:.2f}).")
+    return 0
+
+
+def _ask(actions: Sequence[str]) -> str:
+    """The action that a person chooses; empty if they leave."""
+    try:
+        while (answer := click.prompt(">", default="", show_default=False, prompt_suffix=" ")) == "?":
             for number, action in enumerate(actions, 1):
                 click.echo(f"{number:4d}  {action}")
-            answer = click.prompt(">", default="", show_default=False, prompt_suffix=" ")
-        if not answer:
-            return 0
-        if answer.isdecimal() and 1 <= int(answer) <= len(actions):
-            answer = actions[int(answer) - 1]
-        observation, _, terminated, truncated, info = game.step(answer)
-        over = terminated or truncated
+    except click.Abort:
+        return ""
+    text = str(answer)
+    return actions[int(text) - 1] if text.isdecimal() and 1 <= int(text) <= len(actions) else text

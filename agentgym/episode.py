@@ -39,9 +39,9 @@ class Sampling(_Record):
         exclude: first words of commands that the restriction leaves out.
     """
 
-    temperature: float = Field(1.0, ge=0)
-    top_p: float = Field(1.0, gt=0, le=1)
-    max_tokens: int = Field(256, ge=1)
+    temperature: float = Field(default=1.0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int = Field(default=256, ge=1)
     stop: tuple[str, ...] = ()
     restrict: Literal["admissible"] | None = None
     exclude: tuple[str, ...] = ()
@@ -151,7 +151,7 @@ class Episode(_Record):
     status: Status
     success: bool | None = None
     score: float | None = None
-    episode_return: float = Field(0.0, validation_alias="return", serialization_alias="return")
+    episode_return: float = Field(default=0.0, validation_alias="return", serialization_alias="return")
     error: str | None = None
     versions: dict[str, str] = {}
 
@@ -218,7 +218,7 @@ class Group(_Record):
     """Episodes of one task from the same initial state, in member order.
 
     Raises:
-        ConfigError: (through pydantic) if the episodes are not of one task.
+        pydantic.ValidationError: if the episodes are not of one task.
     """
 
     episodes: tuple[Episode, ...]
@@ -226,7 +226,7 @@ class Group(_Record):
     def model_post_init(self, context: object, /) -> None:
         """Checks that all episodes play the same task."""
         if len({(episode.env, episode.task_digest) for episode in self.episodes}) != 1:
-            raise ConfigError("a group needs one or more episodes, all of one task")
+            raise ValueError("a group needs one or more episodes, all of one task")
 
     def __len__(self) -> int:
         """Number of episodes."""

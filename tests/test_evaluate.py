@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agentgym_guess import panel
+
+import agentgym
+from agentgym.agent import Opening, Player, Traits
+from agentgym.env import Info
+from agentgym.errors import ConfigError, EngineError, RunMismatchError, UnknownNameError
+from agentgym.evaluate import evaluate
+from agentgym.runs import Result
+from agentgym.stats import clustered, wilson
+from agentgym.summary import summarise, table
+
+
+def state(out: Path) -> dict[str, tuple[int, int, bytes]]:
+    return {
+        file.name: (file.stat().st_ino, file.stat().st_mtime_ns, file.read_bytes()) for file in sorted(out.iterdir())
+    }
+
+
+def test_every_task_is_played_exactly_as_often_as_asked(tmp_path: Path) -> None:
+    for concurrency in (1, 5, 100):
+        out = tmp_path / str(concurrency)
+        evaluate("guess", "random", repeats=3, limit=7, concurrency=concurrency, out=out)
+        played = Counter(episode.task for episode in agentgym.load_episodes(out))
+        assert played == {task.id: 3 for task in panel("easy")[:7]}
+    texts = {(tmp_path / str(concurrency) / "summary.json").read_bytes() for concurrency in (1, 5, 100)}
+    assert len(texts) == 1
+
+
+def test_the_summary_adds_up(tmp_path: Path) -> None:
+    summary = evaluate("guess", "expert", out=tmp_path, max_steps=5)
+    assert json.loads((tmp_path / "summary.json").read_text()) == json.loads(summary.to_json())
+    overall = summary.overall
+    assert (overall.tasks, overall.episodes, overall.successes, overall.success_rate) == (12, 12, 12, 1.0)
+    assert overall.interval == wilson(12, 12) and summary.interval_method == "wilson"
+    assert (overall.mean_score, overall.mean_steps, overall.malformed_rate, overall.inadmissible_rate) == (1, 1, 0, 0)
+    assert {family: row.tasks for family, row in summary.families.items()} == {"even": 6, "odd": 6}
+    assert summary.panel == panel("easy").hash and summary.broken == 0
+    identity = json.loads((tmp_path / "run.json").read_text())
+    assert identity["panel"] == {"hash": panel("easy").hash, "tasks": 12}
+    assert identity["versions"]["agentgym"] == agentgym.__version__ and identity["seed"] == 0
+    assert "concurrency" not in json.dumps(identity)
+
+
+def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
+    first = evaluate("guess", "random", out=tmp_path, concurrency=2)
+    before = state(tmp_path)
+    assert evaluate("guess", "random", out=tmp_path, concurrency=50) == first
+    assert state(tmp_path) == before
+
+
+@pytest.mark.parametrize("kept", [0, 1, 5, 11])
+def test_an_interrupted_run_ends_like_an_undisturbed_one(tmp_path: Path, kept: int) -> None:
+    evaluate("guess", "random", out=tmp_path / "whole", repeats=2)
+    evaluate("guess", "random", out=tmp_path / "torn", repeats=2)
+    file = tmp_path / "torn" / "episodes.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:kept]) + lines[kept][:-9])
+    (tmp_path / "torn" / "summary.json").unlink()
+    evaluate("guess", "random", out=tmp_path / "torn", repeats=2)
+    names = [(tmp_path / name / "summary.json").read_bytes() for name in ("whole", "torn")]
+    assert names[0] == names[1]
+    keys = [(episode.task, episode.member) for episode in agentgym.load_episodes(tmp_path / "torn")]
+    assert len(keys) == len(set(keys)) == 24
+
+
+class Flaky:
+    """An agent whose engine is down until it is mended."""
+
+    traits = Traits("flaky")
+
+    def __init__(self) -> None:
+        self.up = False
+        self.calls = 0
+
+    def start(self, opening: Opening, /) -> Player:
+        outer = self
+
+        class One:
+            async def act(self, observation: str, info: Info, /) -> str:
+                outer.calls += 1
+                await asyncio.sleep(0)
+                if not outer.up and info["task"].endswith(("2", "5")):
+                    raise EngineError("connection refused")
+                return f"guess {int(info['task'][-3:]) % 10}"
+
+        return One()
+
+    def finish(self, player: Player, /) -> None:
+        pass
+
+
+def test_broken_episodes_are_no_failures_and_are_owed_again(tmp_path: Path) -> None:
+    agent = Flaky()
+    summary = evaluate("guess", agent, out=tmp_path)
+    assert summary.broken == 2 and summary.overall.errors == {"engine_error": 2}
+    assert (summary.overall.episodes, summary.overall.success_rate) == (10, 1.0)
+    assert summary.families["even"].errors == summary.families["odd"].errors == {"engine_error": 1}
+    assert summary.first_error == "easy/002: EngineError: connection refused"
+    assert agent.calls == 10 + 2 * 3
+    agent.up = True
+    mended = evaluate("guess", agent, out=tmp_path)
+    assert agent.calls == 10 + 2 * 3 + 2 and mended.broken == 0 and mended.overall.episodes == 12
+    assert mended == evaluate("guess", agent, out=tmp_path) and mended.first_error is None
+    undisturbed = evaluate("guess", agent, out=tmp_path / "other")
+    assert undisturbed == mended
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"seed": 1}, {"split": "hard"}, {"limit": 3}, {"repeats": 2}, {"max_steps": 4}],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_different_run_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
+    evaluate("guess", "random", out=tmp_path)
+    before = state(tmp_path)
+    with pytest.raises(RunMismatchError, match="different run"):
+        evaluate("guess", "random", out=tmp_path, **other)
+    with pytest.raises(RunMismatchError, match='agent is "random" there and "expert" here'):
+        evaluate("guess", "expert", out=tmp_path)
+    assert state(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind"),
+    [
+        ({"env": "gues"}, UnknownNameError),
+        ({"agent": "exprt"}, UnknownNameError),
+        ({"split": "esay"}, UnknownNameError),
+        ({"settings": {"x": "1"}}, UnknownNameError),
+        ({"repeats": 0}, ConfigError),
+        ({"limit": 0}, ConfigError),
+        ({"max_steps": 0}, ConfigError),
+        ({"seed": -1}, ConfigError),
+        ({"agent": "llm"}, ConfigError),
+    ],
+)
+def test_bad_arguments_leave_no_folder(tmp_path: Path, arguments: dict[str, Any], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        evaluate(**{"env": "guess", "agent": "random", "out": tmp_path / "run", **arguments})
+    assert list(tmp_path.iterdir()) == []
+
+
+def result(success: bool, family: str = "f") -> Result:
+    return Result(family, "ok" if success else "truncated", success, float(success), 4, 1, 4, 2, None)
+
+
+def test_repeats_get_clustered_intervals() -> None:
+    tasks = panel("easy")
+    results = {(task.id, member): result(index < 6) for index, task in enumerate(tasks) for member in range(4)}
+    summary = summarise(tasks, "a", 4, results)
+    assert summary.overall.episodes == 48 and "clustered" in summary.interval_method
+    assert summary.overall.interval == clustered([[float(index < 6)] * 4 for index in range(12)])
+    low, high = wilson(24, 48)
+    assert summary.overall.interval[0] < low - 0.05 and summary.overall.interval[1] > high + 0.05
+    assert (summary.overall.malformed_rate, summary.overall.inadmissible_rate) == (0.25, 0.5)
+
+
+def test_a_summary_of_nothing_knows_nothing() -> None:
+    summary = summarise(panel("easy"), "a", 1, {})
+    overall = summary.overall
+    assert overall.interval == (0.0, 1.0) and overall.tasks == 12 and overall.episodes == 0
+    assert {overall.success_rate, overall.mean_score, overall.mean_steps, overall.inadmissible_rate} == {None}
+
+
+def test_the_table_has_a_row_for_each_family_and_one_for_all() -> None:
+    tasks = panel("easy")
+    broken = Result("odd", "env_error", None, None, 0, 0, 0, 0, "x")
+    summary = summarise(tasks, "a", 1, {(tasks[0].id, 0): result(True), (tasks[1].id, 0): broken})
+    grid = table(summary)
+    assert grid.row_count == 3
+    columns = {str(column.header): list(column.cells) for column in grid.columns}
+    assert columns["family"] == ["even", "odd", "all"]
+    assert columns["success"] == ["100.0%", "–", "100.0%"] and columns["broken"] == ["0", "1", "1"]
+    assert "broken" not in {str(column.header) for column in table(summarise(tasks, "a", 1, {})).columns}
