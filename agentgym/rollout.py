@@ -254,14 +254,21 @@ async def play_all(
     queue = iter(jobs)
     environments = _Environments(make_env)
 
+    async def attempt(job: Job) -> Episode:
+        env, broken = environments.take(), True
+        try:
+            episode = await play(env, agent, job)
+            broken = episode.status == "env_error"
+        finally:
+            environments.give(env, broken=broken)
+        return episode
+
     async def work() -> None:
         for job in queue:
-            for attempt in range(1, attempts + 1):
-                env = environments.take()
-                episode = await play(env, agent, job)
-                environments.give(env, broken=episode.status == "env_error")
-                if episode.completed or attempt == attempts:
-                    break
+            episode = await attempt(job)
+            for _ in range(attempts - 1):
+                if not episode.completed:
+                    episode = await attempt(job)
             on_episode(job, episode)
             await asyncio.sleep(0)  # lets an interrupt in, and the next worker take the next job
 

@@ -7,6 +7,7 @@ function, which is expected to keep nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import cast
 
 from agentgym.agent import Agent, Opening, Player, Reply, Traits
 from agentgym.env import Info
@@ -111,14 +112,14 @@ def adapt(name: str, found: object) -> Agent:
     if isinstance(found, type):
         # The protocols look for members, and a class has those of its instances.
         if isinstance(found, Agent):
-            made: object = found()
-            return adapt(name, made)
+            return adapt(name, found())
         if isinstance(found, Player):
             return PlayerAgent(name, lambda opening: _new_player(name, found))
     elif isinstance(found, Agent):
         return found
     elif not isinstance(found, Player) and callable(found):
-        return PlayerAgent(name, lambda opening: FunctionPlayer(found))
+        act = cast(Act, found)  # what it answers is checked when it answers
+        return PlayerAgent(name, lambda opening: FunctionPlayer(act))
     raise ConfigError(
         f"{name} is not an agent; name a class with act(self, observation, info), a function act(observation, info), "
         "or an agentgym.agent.Agent"

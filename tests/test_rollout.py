@@ -329,10 +329,22 @@ def test_an_error_of_the_receiver_ends_everything_and_finishes_players() -> None
     def on_episode(job: Job, episode: Episode) -> None:
         raise OSError("disk full")
 
+    open_ = 0
+
+    class Counted(GuessEnv):
+        def close(self) -> None:
+            nonlocal open_
+            open_ -= 1
+
+    def make() -> GuessEnv:
+        nonlocal open_
+        open_ += 1
+        return Counted(panel("easy"), max_steps=1000)
+
     agent = Actor(act)
     with pytest.raises(OSError, match="disk full"):
-        rollout(JOBS, agent, lambda: GuessEnv(panel("easy"), max_steps=1000), concurrency=8, on_episode=on_episode)
-    assert agent.open == 0 and len(agent.started) <= 9
+        rollout(JOBS, agent, make, concurrency=8, on_episode=on_episode)
+    assert agent.open == open_ == 0 and 0 < len(agent.started) <= 9
 
 
 @pytest.mark.parametrize("options", [{"concurrency": 0}, {"attempts": 0}])
