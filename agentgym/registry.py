@@ -49,12 +49,15 @@ class EnvSpec(ABC):
         summary: one line for `agentgym list`.
         default_split: the split used when none is named.
         agents: agents that know this environment, name -> ``"module:object"``.
+        demonstrator: ``"module:object"`` of a teacher for imitation, called once per episode as
+            ``object(seed, *, peer=None, wander=False, stray=0.0)``; see `agentgym.trainers.demonstrations`.
     """
 
     name: str
     summary: str
     default_split: str
     agents: Mapping[str, str] = {}
+    demonstrator: str | None = None
 
     @abstractmethod
     def splits(self, data: Path | None) -> tuple[SplitInfo, ...]:

@@ -23,14 +23,14 @@ class ModelConfig(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    width: int = Field(128, gt=0)
-    layers: int = Field(4, gt=0)
-    heads: int = Field(4, gt=0)
-    kv_heads: int = Field(2, gt=0)
-    hidden: int = Field(384, gt=0)
-    context: int = Field(4096, gt=0)
-    vocab_size: int = Field(1000, ge=300)
-    rope_theta: float = Field(10000.0, gt=0)
+    width: int = Field(default=128, gt=0)
+    layers: int = Field(default=4, gt=0)
+    heads: int = Field(default=4, gt=0)
+    kv_heads: int = Field(default=2, gt=0)
+    hidden: int = Field(default=384, gt=0)
+    context: int = Field(default=4096, gt=0)
+    vocab_size: int = Field(default=1000, ge=300)
+    rope_theta: float = Field(default=10000.0, gt=0)
     seed: int = 0
 
 

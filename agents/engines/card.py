@@ -37,10 +37,10 @@ class PlaySettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     prompts: str = "plain"
     style: Literal["windowed", "append"] = "windowed"
-    history: int = Field(2, ge=0)
-    temperature: float = Field(1.0, ge=0)
-    top_p: float = Field(1.0, gt=0, le=1)
-    max_tokens: int = Field(256, ge=1)
+    history: int = Field(default=2, ge=0)
+    temperature: float = Field(default=1.0, ge=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int = Field(default=256, ge=1)
     stop: str = "</action>"
     restrict: Literal["admissible", "none"] = "none"
     exclude: str = ""

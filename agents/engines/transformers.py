@@ -94,7 +94,7 @@ class TransformersEngine(Engine):
         return frozenset({self.encoder.end_id, *(token for token in more if isinstance(token, int))})
 
     @cached_property
-    def _pieces(self) -> list[bytes]:
+    def pieces(self) -> list[bytes]:
         return token_bytes(self.tokenizer, silent=self._end_ids)
 
     @property
@@ -236,9 +236,9 @@ class TransformersEngine(Engine):
             return False
         # A stop text can only have been completed by the last token, so its own length plus that token is enough.
         longest = max(len(stop.encode()) for stop in stops)
-        tail = b"".join(self._pieces[token] for token in row.ids[-longest - 1 :])
+        tail = b"".join(self.pieces[token] for token in row.ids[-longest - 1 :])
         return any(stop.encode() in tail for stop in stops)
 
     def _sample(self, row: _Row) -> Sample:
-        pieces = tuple(self._pieces[token] for token in row.ids)
+        pieces = tuple(self.pieces[token] for token in row.ids)
         return Sample(decode_bytes(pieces), tuple(row.ids), tuple(row.logprobs), pieces, row.finish or "length")

@@ -22,6 +22,7 @@ class AlfworldSpec(EnvSpec):
     gym_id = "agentgym/ALFWorld-v0"
     summary = "household tasks in text: six families, 50 steps"
     default_split = "generated_valid"
+    demonstrator = "agentgym.envs.alfworld.demonstrator:Demonstrator"
     agents = {"seeker": "agentgym.envs.alfworld.seeker:Seeker"}  # noqa: RUF012 (declared Mapping in the base)
 
     def splits(self, data: Path | None) -> tuple[SplitInfo, ...]:

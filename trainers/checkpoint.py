@@ -1,0 +1,81 @@
+"""Checkpoints: policy, optimiser and progress in one folder, written atomically, without pickles.
+
+Invariant: a folder with the final name is complete. The seed tree has no state, so the number of the next iteration is
+all the progress there is to keep.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from agentgym.errors import DataError
+
+from .policy import Policy
+
+OPTIMISER, PROGRESS = "optimiser.safetensors", "progress.json"
+_NAME = re.compile(r"iteration-(\d{6})")
+
+
+def save(folder: Path, iteration: int, policy: Policy, optimiser: torch.optim.Optimizer, keep: int) -> Path:
+    """Writes the state before ``iteration`` and drops all but the newest ``keep`` checkpoints."""
+    folder.mkdir(parents=True, exist_ok=True)
+    final = folder / f"iteration-{iteration:06d}"
+    unfinished = folder / f".{final.name}.new"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    policy.save(unfinished)
+    tensors: dict[str, Tensor] = {}
+    for index, state in optimiser.state_dict()["state"].items():
+        for name, value in state.items():
+            tensors[f"{index}.{name}"] = torch.as_tensor(value).contiguous()
+    save_file(tensors, unfinished / OPTIMISER)
+    (unfinished / PROGRESS).write_text(json.dumps({"iteration": iteration}) + "\n", encoding="utf-8")
+    shutil.rmtree(final, ignore_errors=True)
+    os.replace(unfinished, final)
+    for old in _complete(folder)[:-keep]:
+        shutil.rmtree(old)
+    return final
+
+
+def latest(folder: Path) -> tuple[int, Path] | None:
+    """The newest complete checkpoint: its next iteration and its folder."""
+    found = _complete(folder)
+    if not found:
+        return None
+    file = found[-1] / PROGRESS
+    try:
+        return int(json.loads(file.read_bytes())["iteration"]), found[-1]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{file} is corrupt; delete {found[-1]} to go on from the checkpoint before it") from error
+
+
+def load_optimiser(path: Path, optimiser: torch.optim.Optimizer) -> None:
+    """Puts the optimiser's state back.
+
+    Raises:
+        DataError: if the file is missing or does not belong to this optimiser.
+    """
+    try:
+        tensors = load_file(path / OPTIMISER)
+        whole = optimiser.state_dict()
+        state: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            index, _, name = key.partition(".")
+            state.setdefault(int(index), {})[name] = value
+        optimiser.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise DataError(f"{path / OPTIMISER} cannot be read ({error}); delete the folder {path.name}") from error
+
+
+def _complete(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))

@@ -1,0 +1,240 @@
+"""Recipes: what `agentgym train` reads. Every key is typed, documented and checked; an unknown one is an error.
+
+A recipe is a TOML file with one table for each class below; ``--set table.key=value`` overrides single keys.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agentgym.errors import ConfigError, DataError, UnknownNameError
+
+from .credit import credit_options
+from .loss import Aggregation, KlKind
+
+
+class Section(BaseModel):
+    """A table of a recipe."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class EnvSection(Section):
+    """``[env]``: what is played.
+
+    Attributes:
+        name: environment.
+        split: tasks to train on.
+        eval_split: tasks to evaluate on.
+        data: folder with data packs; empty for the built-in ones.
+        max_steps: step limit.
+    """
+
+    name: str
+    split: str
+    eval_split: str
+    data: str = ""
+    max_steps: int = Field(default=50, ge=1)
+
+
+class PolicySection(Section):
+    """``[policy]``: what is trained.
+
+    Attributes:
+        model: folder written by ``save_pretrained``, or ``builtin:NAME``.
+        device: torch device, or ``auto``.
+        settings: overrides of the checkpoint's card (prompts, style, temperature, …).
+    """
+
+    model: str
+    device: str = "auto"
+    settings: dict[str, Any] = {}
+
+
+class RolloutSection(Section):
+    """``[rollout]``: what is played in one iteration.
+
+    Attributes:
+        tasks: tasks.
+        group: episodes of each task.
+        concurrency: most episodes in flight.
+    """
+
+    tasks: int = Field(default=8, ge=1)
+    group: int = Field(default=8, ge=1)
+    concurrency: int = Field(default=64, ge=1)
+
+
+class UpdateSection(Section):
+    """``[update]``: the optimiser and the loss.
+
+    Attributes:
+        lr: learning rate of AdamW.
+        warmup: optimiser steps over which it rises from 0.
+        weight_decay: of AdamW.
+        grad_clip: largest norm of the gradient.
+        minibatches: optimiser steps per iteration; the iteration's rows are dealt out over them.
+        epochs: passes over the iteration's rows.
+        most_tokens: most padded tokens in one forward pass; no result but rounding depends on it.
+        aggregation: see `agentgym.trainers.loss.token_weights`.
+        norm_tokens: what the aggregation ``seq_mean_token_sum_norm`` divides by.
+        clip_low: the ratio is cut at 1 - this.
+        clip_high: the ratio is cut at 1 + this.
+        dual_clip: bound of the loss where the advantage is negative.
+        kl_coef: weight of the divergence from the initial policy; 0 leaves it out.
+        kl_kind: its estimator.
+        importance_cap: bound of the weight that corrects for the sampler's rounding.
+    """
+
+    lr: float = Field(default=1e-6, gt=0)
+    warmup: int = Field(default=0, ge=0)
+    weight_decay: float = Field(default=0.01, ge=0)
+    grad_clip: float = Field(default=1.0, gt=0)
+    minibatches: int = Field(default=1, ge=1)
+    epochs: int = Field(default=1, ge=1)
+    most_tokens: int = Field(default=16384, ge=1)
+    aggregation: Aggregation = "token_mean"
+    norm_tokens: int = Field(default=1024, ge=1)
+    clip_low: float = Field(default=0.2, gt=0, lt=1)
+    clip_high: float = Field(default=0.2, gt=0)
+    dual_clip: float = Field(default=3.0, gt=1)
+    kl_coef: float = Field(default=0.01, ge=0)
+    kl_kind: KlKind = "k3"
+    importance_cap: float = Field(default=2.0, gt=0)
+
+
+class EvalSection(Section):
+    """``[eval]``: the fixed panel, played with fixed seeds.
+
+    Attributes:
+        every: iterations between two evaluations; the first is before any update, the last after the last one.
+        limit: tasks, evenly spaced over the split; all if None.
+        repeats: episodes of each task.
+    """
+
+    every: int = Field(default=5, ge=1)
+    limit: int | None = Field(default=None, ge=1)
+    repeats: int = Field(default=1, ge=1)
+
+
+class RunSection(Section):
+    """``[run]``: how long, and what is kept.
+
+    Attributes:
+        iterations: rollout batches.
+        seed: root of the seed tree.
+        keep: checkpoints that are kept, the newest ones.
+    """
+
+    iterations: int = Field(ge=1)
+    seed: int = Field(default=0, ge=0)
+    keep: int = Field(default=2, ge=1)
+
+
+class Recipe(Section):
+    """A training run.
+
+    Attributes:
+        env: what is played.
+        policy: what is trained.
+        rollout: what is played in one iteration.
+        credit: ``method`` and that method's options.
+        update: the optimiser and the loss.
+        eval: the fixed panel.
+        run: how long.
+    """
+
+    env: EnvSection
+    policy: PolicySection
+    rollout: RolloutSection = RolloutSection()
+    credit: dict[str, Any]
+    update: UpdateSection = UpdateSection()
+    eval: EvalSection = EvalSection()
+    run: RunSection
+
+    @property
+    def method(self) -> str:
+        """Name of the credit method."""
+        return str(self.credit["method"])
+
+    @property
+    def credit_options(self) -> dict[str, Any]:
+        """Options of the credit method."""
+        return {key: value for key, value in self.credit.items() if key != "method"}
+
+
+S = TypeVar("S", bound=Section)
+
+
+def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Reads a training recipe and checks it, the credit method's options included.
+
+    Args:
+        path: the TOML file.
+        overrides: ``table.key=value``; values are written as in TOML, and bare words are text.
+
+    Raises:
+        DataError: if the file is missing or not TOML.
+        UnknownNameError: for a key that does not exist.
+        ConfigError: for a value out of range.
+    """
+    tree = read_tree(path, overrides)
+    recipe = check(Recipe, tree, path)
+    if "method" not in recipe.credit:
+        raise ConfigError(f"{path}: [credit] names no method; add method = \"grpo\" or \"sharpo\"")
+    credit_options(recipe.method, recipe.credit_options)
+    return recipe
+
+
+def read_tree(path: Path | None, overrides: Sequence[str]) -> dict[str, Any]:
+    """A TOML file (or nothing) as nested dictionaries, with dotted overrides put in."""
+    try:
+        tree = {} if path is None else tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); see the folder recipes/") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not a TOML file ({error})") from error
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not (key and equals):
+            raise ConfigError(f"--set {override!r} is not a setting; write --set table.key=value")
+        *tables, name = key.split(".")
+        place = tree
+        for table in tables:
+            place = place.setdefault(table, {})
+            if not isinstance(place, dict):
+                raise ConfigError(f"--set {key}: {table} is a value, not a table")
+        place[name] = _value(text)
+    return tree
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def check(model: type[S], tree: Mapping[str, Any], path: Path) -> S:
+    """Checks a tree against a section's types.
+
+    Raises:
+        UnknownNameError: for a key that does not exist.
+        ConfigError: for a value that is missing or out of range.
+    """
+    try:
+        return model.model_validate(dict(tree))
+    except ValidationError as error:
+        first = error.errors()[0]
+        *tables, name = [str(part) for part in first["loc"]] or ["?"]
+        if first["type"] == "extra_forbidden":
+            owner: Any = model
+            for table in tables:
+                owner = owner.model_fields[table].annotation
+            raise UnknownNameError(f"key in [{'.'.join(tables) or path.name}]", name, owner.model_fields) from error
+        raise ConfigError(f"{path}: {'.'.join([*tables, name])}: {first['msg']}") from error

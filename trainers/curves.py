@@ -1,0 +1,38 @@
+"""Learning curves as a picture: success in rollouts and evaluations, divergence, turns, advantage statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+PANELS = (
+    ("success", (("train", "rollout/success"), ("eval", "eval/success"))),
+    ("divergence from the initial policy (nats a token)", (("train", "update/ref_kl"),)),
+    ("turns an episode", (("train", "rollout/steps"), ("eval", "eval/steps"))),
+    ("share of groups with both outcomes", (("train", "group/active"),)),
+)
+
+
+def draw_curves(lines: Sequence[dict[str, Any]], path: Path, title: str) -> None:
+    """Draws the log of a run into a PNG file."""
+    # The figure is made without pyplot, which would keep global state and look for a display.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6), layout="constrained")
+    axes = figure.subplots(2, 2)
+    for axis, (name, series) in zip(axes.flat, PANELS, strict=True):
+        for kind, key in series:
+            points = [(entry["iteration"], entry[key]) for entry in lines if entry["kind"] == kind and key in entry]
+            if points:
+                x, y = zip(*points, strict=True)
+                axis.plot(x, y, marker="o", markersize=3, label="evaluation" if kind == "eval" else "rollouts")
+        axis.set_title(name, fontsize=10)
+        axis.set_xlabel("iteration")
+        axis.grid(alpha=0.3)
+        if axis.lines:
+            axis.legend(fontsize=8)
+    axes.flat[0].set_ylim(-0.02, 1.02)
+    figure.suptitle(title)
+    FigureCanvasAgg(figure).print_png(str(path))

@@ -1,0 +1,356 @@
+"""The loop: rollouts -> audit -> credit -> update -> evaluation -> checkpoint.
+
+Invariants: what an iteration plays is a function of the seed, the iteration's number and the weights alone, so two
+methods play the same episodes until their first update parts them, and a run that was killed goes on as if it had not
+been. Every sampled id is audited before it is trained on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tqdm import tqdm
+from transformers import PreTrainedModel
+
+from agentgym import registry
+from agentgym.agents.engines.player import EngineAgent
+from agentgym.env import TextEnv
+from agentgym.episode import Episode, Group
+from agentgym.errors import AgentGymError
+from agentgym.rollout import Job, rollout
+from agentgym.seeding import Seed
+from agentgym.stats import mean
+from agentgym.task import Panel
+
+from . import checkpoint
+from .audit import audit
+from .batch import Row, episode_rows
+from .config import Recipe
+from .credit import Credit, ScoreRequest, credit_groups, get_credit
+from .credit.base import TurnScores
+from .curves import draw_curves
+from .log import Log, write_lines
+from .policy import Policy
+from .scorer import PolicyScorer
+from .update import TrainRow, update
+
+
+@dataclass(frozen=True)
+class Played:
+    """One iteration's episodes.
+
+    Attributes:
+        groups: by task, broken episodes included.
+        seconds: wall time of playing.
+    """
+
+    groups: tuple[Group, ...]
+    seconds: float
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """All episodes that were played to their end."""
+        return [episode for group in self.groups for episode in group.episodes if episode.completed]
+
+
+class KnownScores:
+    """A scorer that already knows the plain scores, so that the student is never scored twice."""
+
+    def __init__(self, scorer: PolicyScorer, plain: dict[int, TurnScores]) -> None:
+        self._scorer = scorer
+        self._plain = plain
+
+    def score(self, requests: Sequence[ScoreRequest]) -> list[TurnScores | None]:
+        """One answer per request, in order."""
+        informed = iter(self._scorer.score([request for request in requests if request.hint is not None]))
+        return [
+            self._plain[id(request.episode)] if request.hint is None else next(informed) for request in requests
+        ]
+
+
+class Trainer:
+    """A training run in a directory that is held open by the caller.
+
+    Args:
+        recipe: the recipe.
+        out: the run directory.
+
+    Raises:
+        AgentGymError: for unknown names, missing data or a corrupt checkpoint.
+    """
+
+    def __init__(self, recipe: Recipe, out: Path) -> None:
+        self.recipe = recipe
+        self.out = out
+        data = recipe.env.data or None
+        self.panel = registry.panel(recipe.env.name, recipe.env.split, data)
+        self.eval_panel = _spread(registry.panel(recipe.env.name, recipe.env.eval_split, data), recipe.eval.limit)
+        _refuse_overlap(self.panel, self.eval_panel)
+        self.method = get_credit(recipe.method, **recipe.credit_options)
+        self._root = Seed((recipe.run.seed,))
+        found = checkpoint.latest(out / "checkpoints")
+        self.iteration, name = (0, recipe.policy.model) if found is None else (found[0], str(found[1]))
+        self.policy = Policy.load(name, overrides=recipe.policy.settings, device=recipe.policy.device)
+        self.policy.engine.name = f"hf/{recipe.policy.model}"
+        self.agent = EngineAgent(self.policy.engine, self.policy.settings)
+        self.scorer = PolicyScorer(self.policy, recipe.update.most_tokens)
+        config = recipe.update
+        self.optimiser = torch.optim.AdamW(
+            self.policy.model.parameters(), lr=config.lr, betas=(0.9, 0.999), weight_decay=config.weight_decay
+        )
+        if found is not None:
+            checkpoint.load_optimiser(found[1], self.optimiser)
+        self.reference = self._load_reference()
+        self.log = Log(out / "metrics.jsonl", before=self.iteration)
+
+    def run(self) -> Path:
+        """Trains to the last iteration, evaluating and saving on the way; returns the last checkpoint."""
+        config = self.recipe.run
+        with tqdm(total=config.iterations, initial=self.iteration, unit="iteration", disable=None) as bar:
+            while self.iteration < config.iterations:
+                if self.iteration % self.recipe.eval.every == 0:
+                    self._evaluate(bar)
+                self._iterate(bar)
+                bar.update()
+            self._evaluate(bar)
+        draw_curves(self.log.lines, self.out / "curves.png", title=f"{self.recipe.method} on {self.panel.split}")
+        found = checkpoint.latest(self.out / "checkpoints")
+        if found is None:
+            raise AgentGymError(f"{self.out} holds no checkpoint although the run is done; start it again")
+        return found[1]
+
+    def _iterate(self, bar: tqdm[None]) -> None:
+        number = self.iteration
+        began = time.perf_counter()
+        played = self._play(number)
+        write_lines(
+            self.out / "rollouts" / f"{number:06d}.jsonl",
+            (episode.to_json() for group in played.groups for episode in group.episodes),
+        )
+        rows, stats = self._credit(played)
+        self._set_learning_rate(number)
+        if rows:
+            stats |= update(self.policy, self.optimiser, rows, self.recipe.update, self._root.child("update", number))
+        self.iteration += 1
+        seconds = time.perf_counter() - began
+        tokens = sum(len(turn.output_ids or ()) for episode in played.episodes for turn in episode.turns)
+        stats |= {"time/rollout_seconds": played.seconds, "time/seconds": seconds}
+        stats |= {"time/sampled_tokens_per_second": tokens / max(played.seconds, 1e-9)}
+        self.log.append("train", number, stats)
+        checkpoint.save(
+            self.out / "checkpoints", self.iteration, self.policy, self.optimiser, self.recipe.run.keep
+        )
+        bar.set_postfix(
+            success=f"{stats.get('rollout/success', float('nan')):.2f}",
+            reward=f"{stats.get('group/reward', float('nan')):.2f}",
+            kl=f"{stats.get('update/ref_kl', 0.0):.4f}",
+            tok_s=f"{stats['time/sampled_tokens_per_second']:.0f}",
+        )
+
+    # ---- playing -------------------------------------------------------------------------------------------------
+
+    def _play(self, number: int) -> Played:
+        config = self.recipe.rollout
+        seed = self._root.child("rollout", number)
+        jobs = [
+            Job(index, member, seed.child(self.panel[index].id))
+            for index in self._tasks(number)
+            for member in range(config.group)
+        ]
+        began = time.perf_counter()
+        found = self._rollout(jobs, self.recipe.env.split)
+        groups = tuple(
+            Group(episodes=tuple(found[start : start + config.group])) for start in range(0, len(found), config.group)
+        )
+        return Played(groups, time.perf_counter() - began)
+
+    def _rollout(self, jobs: Sequence[Job], split: str) -> list[Episode]:
+        """Episodes in the order of the jobs."""
+        env = self.recipe.env
+        found: dict[tuple[int, int], Episode] = {}
+
+        def make_env() -> TextEnv:
+            return registry.make(env.name, split, env.data or None, max_steps=env.max_steps)
+
+        def note(job: Job, episode: Episode) -> None:
+            found[job.index, job.member] = episode
+
+        rollout(jobs, self.agent, make_env, concurrency=self.recipe.rollout.concurrency, on_episode=note)
+        return [found[job.index, job.member] for job in jobs]
+
+    def _tasks(self, number: int) -> list[int]:
+        """Positions of the iteration's tasks: passes over the panel, each in an order of its own."""
+        wanted, size = self.recipe.rollout.tasks, len(self.panel)
+        chosen: list[int] = []
+        position = number * wanted
+        while len(chosen) < wanted:
+            turn, place = divmod(position, size)
+            order = self._root.child("order", turn).generator().permutation(size)
+            # A task that is met twice in one iteration would be one group, not two.
+            if int(order[place]) not in chosen or wanted > size:
+                chosen.append(int(order[place]))
+            position += 1
+        return list(dict.fromkeys(chosen))
+
+    # ---- credit --------------------------------------------------------------------------------------------------
+
+    def _credit(self, played: Played) -> tuple[list[TrainRow], dict[str, float]]:
+        """Rows to train on, and what is worth logging."""
+        episodes = played.episodes
+        engine = self.policy.engine
+        rows = [episode_rows(episode, engine.choices) for episode in episodes]
+        audited = sum(
+            audit(episode, part, self.agent.builder, engine.pieces) for episode, part in zip(episodes, rows, strict=True)
+        )
+        requests = [ScoreRequest(episode) for episode in episodes]
+        old = _all_known(self.scorer.score(requests))
+        ref = None if self.reference is None else _all_known(self.scorer.score(requests, self.reference))
+        before = self.scorer.tokens
+        known = KnownScores(self.scorer, {id(episode): scores for episode, scores in zip(episodes, old, strict=True)})
+        credits = credit_groups(self.method, played.groups, known, step=self.iteration)
+        advantages = [
+            tokens
+            for group, credit in zip(played.groups, credits, strict=True)
+            for episode, tokens in zip(group.episodes, credit.table.token_advantages(group), strict=True)
+            if episode.completed
+        ]
+        train = [
+            item
+            for number, episode in enumerate(episodes)
+            for item in _train_rows(
+                number, episode, rows[number], advantages[number], old[number], None if ref is None else ref[number]
+            )
+        ]
+        stats = _merge(credits) | _rollout_stats(played)
+        stats |= {"audit/sampled_ids": float(audited), "credit/teacher_tokens": float(self.scorer.tokens - before)}
+        drift = [
+            abs(a - b)
+            for episode, scores in zip(episodes, old, strict=True)
+            for turn, values in zip(episode.turns, scores, strict=True)
+            for a, b in zip(turn.output_logprobs or (), values.tolist(), strict=True)
+        ]
+        if drift:
+            stats |= {"sampler/logprob_gap_mean": sum(drift) / len(drift), "sampler/logprob_gap_max": max(drift)}
+        return train, stats
+
+    def _load_reference(self) -> PreTrainedModel | None:
+        """The initial policy, frozen, if the loss has a divergence term."""
+        if self.recipe.update.kl_coef == 0:
+            return None
+        if self.iteration == 0:
+            return self.policy.frozen_copy()
+        return Policy.load(self.recipe.policy.model, device=self.recipe.policy.device).frozen_copy()
+
+    def _set_learning_rate(self, number: int) -> None:
+        config = self.recipe.update
+        done = number * config.minibatches * config.epochs
+        for group in self.optimiser.param_groups:
+            group["lr"] = config.lr * min(1.0, (done + 1) / (config.warmup + 1))
+
+    # ---- evaluation ----------------------------------------------------------------------------------------------
+
+    def _evaluate(self, bar: tqdm[None]) -> None:
+        """Plays the fixed panel with fixed seeds; results are kept by task, so that two runs compare in pairs."""
+        file = self.out / "evaluations" / f"{self.iteration:06d}.jsonl"
+        if self.log.has("eval", self.iteration):
+            return
+        whole = registry.panel(self.recipe.env.name, self.recipe.env.eval_split, self.recipe.env.data or None)
+        jobs = [
+            Job(whole.index(task), member, self._root.child("eval", task.id))
+            for task in self.eval_panel
+            for member in range(self.recipe.eval.repeats)
+        ]
+        bar.set_description("evaluating")
+        self.policy.engine.forget()
+        episodes = self._rollout(jobs, self.recipe.env.eval_split)
+        bar.set_description("training")
+        write_lines(file, (episode.to_json() for episode in episodes))
+        completed = [episode for episode in episodes if episode.completed]
+        stats = {"eval/episodes": float(len(completed)), "eval/broken": float(len(episodes) - len(completed))}
+        if completed:
+            stats["eval/success"] = sum(bool(episode.success) for episode in completed) / len(completed)
+            stats["eval/steps"] = sum(len(episode.turns) for episode in completed) / len(completed)
+        self.log.append("eval", self.iteration, stats)
+
+
+def _train_rows(
+    number: int,
+    episode: Episode,
+    rows: list[Row],
+    advantages: list[np.ndarray[tuple[int], np.dtype[np.float64]]],
+    old: TurnScores,
+    ref: TurnScores | None,
+) -> list[TrainRow]:
+    """The rows of an episode with all that the loss needs, each cut to the row's turns."""
+    found: list[TrainRow] = []
+    for row in rows:
+        turns = sorted(set(row.turns.tolist()))
+
+        def cut(values: Sequence[Sequence[float]], turns: list[int] = turns) -> torch.Tensor:
+            return torch.tensor([value for turn in turns for value in values[turn]], dtype=torch.float32)
+
+        whole = [[episode.turns[turn].finish_reason != "length"] * len(old[turn]) for turn in range(len(old))]
+        found.append(
+            TrainRow(
+                row=row,
+                episode=number,
+                advantages=cut([values.tolist() for values in advantages]),
+                old=cut([values.tolist() for values in old]),
+                sampler=cut([turn.output_logprobs or () for turn in episode.turns]),
+                ref=None if ref is None else cut([values.tolist() for values in ref]),
+                mask=cut(whole).bool(),
+            )
+        )
+    return found
+
+
+def _rollout_stats(played: Played) -> dict[str, float]:
+    episodes = played.episodes
+    planned = sum(len(group) for group in played.groups)
+    stats = {"rollout/episodes": float(len(episodes)), "rollout/broken": float(planned - len(episodes))}
+    if not episodes:
+        return stats
+    turns = [turn for episode in episodes for turn in episode.turns]
+    stats["rollout/success"] = sum(bool(episode.success) for episode in episodes) / len(episodes)
+    stats["rollout/steps"] = len(turns) / len(episodes)
+    stats["rollout/malformed"] = sum(not turn.well_formed for turn in turns) / max(1, len(turns))
+    stats["rollout/refused"] = sum(turn.action_accepted is False for turn in turns) / max(1, len(turns))
+    return stats
+
+
+def _merge(credits: Sequence[Credit]) -> dict[str, float]:
+    """Mean of each number over the groups that have it."""
+    found: dict[str, list[float]] = {}
+    for credit in credits:
+        for key, value in credit.stats.items():
+            found.setdefault(key, []).append(value)
+    return {key: value for key, values in found.items() if (value := mean(values)) is not None}
+
+
+def _all_known(scores: Sequence[TurnScores | None]) -> list[TurnScores]:
+    known = [score for score in scores if score is not None]
+    if len(known) != len(scores):
+        raise AgentGymError("an episode is longer than the policy's context; lower env.max_steps or use style=windowed")
+    return known
+
+
+def _spread(panel: Panel, limit: int | None) -> Panel:
+    """At most ``limit`` tasks, evenly spaced, so that all families stay in."""
+    if limit is None or limit >= len(panel):
+        return panel
+    chosen = tuple(panel[number * len(panel) // limit] for number in range(limit))
+    return Panel(panel.env, panel.split, chosen, panel.source)
+
+
+def _refuse_overlap(train: Panel, evaluation: Panel) -> None:
+    shared = {task.digest for task in train} & {task.digest for task in evaluation}
+    if shared:
+        raise AgentGymError(
+            f"{len(shared)} tasks of {evaluation.split} are also in {train.split} (same content); choose another split"
+        )
+
