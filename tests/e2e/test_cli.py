@@ -77,7 +77,7 @@ def test_a_killed_run_ends_like_an_undisturbed_one(
     tmp_path: Path, env: str, agent: str, split: str, kills: tuple[int, ...]
 ) -> None:
     (tmp_path / "patient.py").write_text(PATIENT)
-    command = ("eval", env, "--agent", agent, "--split", split, "--out")
+    command = ("eval", env, "--agent", agent, "--split", split, "--max-steps", "20", "--out")
     agentgym(tmp_path, *command, "whole")
     episodes = tmp_path / "killed" / "episodes.jsonl"
     for least in kills:
