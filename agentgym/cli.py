@@ -6,10 +6,12 @@ that names the next step. Nothing here imports an environment, an agent or torch
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import click
 from rich.console import Console
@@ -17,6 +19,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from . import __version__, registry
+from .demo import demo
+from .demo import table as demo_table
 from .errors import AgentGymError, ConfigError
 from .evaluate import evaluate
 from .summary import table
@@ -186,3 +190,73 @@ def _ask(actions: Sequence[str]) -> str:
         return ""
     text = str(answer)
     return actions[int(text) - 1] if text.isdecimal() and 1 <= int(text) <= len(actions) else text
+
+
+def _trainers() -> ModuleType:
+    """Reaches the trainers lazily: they need torch, which the other commands do not."""
+    try:
+        return importlib.import_module("agentgym.trainers.commands")
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed; pip install 'agentgym-harness[train]'") from error
+
+
+_out = click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the results.")
+_overrides = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="TABLE.KEY=VALUE",
+    help="Overrides a key of the recipe; may be repeated.",
+)
+
+
+@cli.command("train")
+@click.argument("recipe", type=click.Path(path_type=Path, dir_okay=False))
+@_out
+@_overrides
+def train_command(recipe: Path, out: Path, overrides: tuple[str, ...]) -> int:
+    """Trains a policy as RECIPE (a TOML file) says; the same command resumes."""
+    checkpoint = _trainers().train(recipe, out, overrides)
+    click.echo(f"policy: {checkpoint}\nlog and curves: {out / 'metrics.jsonl'}, {out / 'curves.png'}")
+    return 0
+
+
+@cli.group("policy")
+def policy_group() -> None:
+    """Builds and warm-starts small policies."""
+
+
+@policy_group.command("init")
+@click.argument("env")
+@_split
+@_out
+@_overrides
+def policy_init_command(env: str, split: str | None, out: Path, overrides: tuple[str, ...]) -> int:
+    """Writes a fresh small policy for ENV, with a tokenizer trained on its text."""
+    parameters = _trainers().policy_init(env, split, out, overrides)
+    click.echo(f"policy of {parameters:,} parameters: {out}")
+    return 0
+
+
+@policy_group.command("sft")
+@click.argument("recipe", type=click.Path(path_type=Path, dir_okay=False))
+@_out
+@_overrides
+def policy_sft_command(recipe: Path, out: Path, overrides: tuple[str, ...]) -> int:
+    """Warm-starts a policy by imitation as RECIPE (a TOML file) says."""
+    nats = _trainers().policy_sft(recipe, out, overrides)
+    click.echo(f"nats per action token: {nats['plain']:.3f}, with a peer in the context: {nats['informed']:.3f}")
+    click.echo(f"policy: {out}")
+    return 0
+
+
+@cli.command("demo")
+@_out
+def demo_command(out: Path) -> int:
+    """Evaluates three agents and a small policy, trains the policy with SHARPO, evaluates it again."""
+    rows = demo(out)
+    console = Console()
+    console.print(demo_table(rows))
+    console.print(f"runs, checkpoints, log and learning curves: {out}", highlight=False, markup=False, soft_wrap=True)
+    broken = sum(summary.broken for _, summary in rows)
+    return _fail(f"{broken} episodes broke; the same command plays them again", 1) if broken else 0

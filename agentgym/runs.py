@@ -83,20 +83,17 @@ def owed(plan: Iterable[Key], recorded: Mapping[Key, Result]) -> Iterator[Key]:
     return (key for key in plan if key not in recorded or not recorded[key].completed)
 
 
-class RunDir:
-    """A run directory, held by this process alone until it is closed or the process dies.
+class RunFolder:
+    """A folder of one run, held by this process alone until it is closed or the process dies.
 
     Attributes:
         path: the folder.
-        results: the last recorded result of each (task, member).
     """
 
     def __init__(self, path: Path, lock: int) -> None:
         """Not for callers: see `open`."""
         self.path = path
         self._lock = lock
-        self.results: dict[Key, Result] = {}
-        self._stream = (path / EPISODES).open("ab")
 
     @classmethod
     def open(cls, path: Path, identity: Mapping[str, object]) -> Self:
@@ -104,7 +101,7 @@ class RunDir:
 
         Args:
             path: the folder; made if it does not exist.
-            identity: everything that the episodes depend on, as JSON values. Leave out what only changes the speed
+            identity: everything that the results depend on, as JSON values. Leave out what only changes the speed
                 (concurrency, devices), so that it may differ when the run is resumed.
 
         Raises:
@@ -124,20 +121,47 @@ class RunDir:
                     f"another process is working in {path}; wait for it or choose another --out"
                 ) from error
             _settle_identity(path, identity)
-            run = cls(path, lock)
+            return cls(path, lock)
         except BaseException:
             os.close(lock)
             raise
-        try:
-            run._read()
-        except BaseException:
-            run.close()
-            raise
-        return run
+
+    def write(self, name: str, text: str) -> None:
+        """Writes a file of the run atomically; a file that already says the same is left alone."""
+        _write(self.path / name, text)
+
+    def close(self) -> None:
+        """Lets others work in the folder."""
+        os.close(self._lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RunDir(RunFolder):
+    """The folder of an evaluation: it records episodes.
+
+    Attributes:
+        results: the last recorded result of each (task, member).
+    """
+
+    def __init__(self, path: Path, lock: int) -> None:
+        """Not for callers: see `open`."""
+        super().__init__(path, lock)
+        self.results: dict[Key, Result] = {}
+        self._read()
+        self._stream = (path / EPISODES).open("ab")
 
     def _read(self) -> None:
         """Takes in what is recorded, one episode at a time, and cuts off a torn last line."""
         file = self.path / EPISODES
+        if not file.exists():
+            return
         whole = 0
         with file.open("rb") as stream:
             for number, line in enumerate(stream, 1):
@@ -157,22 +181,10 @@ class RunDir:
         self._stream.flush()
         self._note(episode)
 
-    def write(self, name: str, text: str) -> None:
-        """Writes a file of the run atomically; a file that already says the same is left alone."""
-        _write(self.path / name, text)
-
     def close(self) -> None:
         """Lets others work in the folder."""
         self._stream.close()
-        os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        super().close()
 
 
 def to_json(value: object) -> str:

@@ -39,7 +39,8 @@ def audit(episode: Episode, rows: list[Row], builder: PromptBuilder, pieces: lis
         differences = {
             "the trained ids are not the sampled ids": trained[index] != sampled,
             "ids and log-probabilities differ in number": len(turn.output_logprobs or ()) != len(sampled),
-            "the recorded text is not the text of the ids": decode_bytes([pieces[i] for i in sampled]) != turn.output_text,
+            "the recorded text is not the text of the ids": decode_bytes([pieces[i] for i in sampled])
+            != turn.output_text,
             "rendering the prompt again gives other ids": tuple(turn.prompt_ids or ()) != rebuilt[index],
         }
         for what, found in differences.items():

@@ -16,9 +16,14 @@ from .sft import SftRecipe, fresh_policy, warm_start
 from .trainer import Trainer
 
 
-
-def train(recipe_file: Path, out: Path, overrides: Sequence[str]) -> Path:
+def train(recipe_file: Path, out: Path, overrides: Sequence[str], export: Path | None = None) -> Path:
     """Trains as a recipe says, or goes on with a run that was interrupted.
+
+    Args:
+        recipe_file: the TOML file.
+        out: the run directory.
+        overrides: ``table.key=value``.
+        export: where a copy of the trained policy goes, without the optimiser; None for nowhere.
 
     Returns:
         The folder of the last checkpoint.
@@ -34,7 +39,11 @@ def train(recipe_file: Path, out: Path, overrides: Sequence[str]) -> Path:
         "panel": {"hash": panel.hash, "tasks": len(panel)},
     }
     with RunFolder.open(out, identity):
-        return Trainer(recipe, out).run()
+        trainer = Trainer(recipe, out)
+        final = trainer.run()
+        if export is not None:
+            trainer.policy.save(export)
+        return final
 
 
 def policy_init(env: str, split: str | None, out: Path, overrides: Sequence[str]) -> int:

@@ -53,7 +53,7 @@ class PolicySection(Section):
 
     model: str
     device: str = "auto"
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field(default={})
 
 
 class RolloutSection(Section):
@@ -186,7 +186,7 @@ def read_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     tree = read_tree(path, overrides)
     recipe = check(Recipe, tree, path)
     if "method" not in recipe.credit:
-        raise ConfigError(f"{path}: [credit] names no method; add method = \"grpo\" or \"sharpo\"")
+        raise ConfigError(f'{path}: [credit] names no method; add method = "grpo" or "sharpo"')
     credit_options(recipe.method, recipe.credit_options)
     return recipe
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from .config import Section
 
-class ModelConfig(BaseModel):
+
+class ModelConfig(Section):
     """Size of a fresh policy.
 
     Attributes:
@@ -22,7 +24,6 @@ class ModelConfig(BaseModel):
         seed: of the initial weights.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     width: int = Field(default=128, gt=0)
     layers: int = Field(default=4, gt=0)
     heads: int = Field(default=4, gt=0)

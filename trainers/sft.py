@@ -86,7 +86,7 @@ class SftRecipe(Section):
     data: SftData
     train: SftTrain
     model: ModelConfig = ModelConfig()
-    play: dict[str, Any] = {}
+    play: dict[str, Any] = Field(default={})
     start: str = ""
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -24,7 +25,6 @@ from agentgym.episode import Episode, Group
 from agentgym.errors import AgentGymError
 from agentgym.rollout import Job, rollout
 from agentgym.seeding import Seed
-from agentgym.stats import mean
 from agentgym.task import Panel
 
 from . import checkpoint
@@ -68,9 +68,7 @@ class KnownScores:
     def score(self, requests: Sequence[ScoreRequest]) -> list[TurnScores | None]:
         """One answer per request, in order."""
         informed = iter(self._scorer.score([request for request in requests if request.hint is not None]))
-        return [
-            self._plain[id(request.episode)] if request.hint is None else next(informed) for request in requests
-        ]
+        return [self._plain[id(request.episode)] if request.hint is None else next(informed) for request in requests]
 
 
 class Trainer:
@@ -124,7 +122,7 @@ class Trainer:
             raise AgentGymError(f"{self.out} holds no checkpoint although the run is done; start it again")
         return found[1]
 
-    def _iterate(self, bar: tqdm[None]) -> None:
+    def _iterate(self, bar: tqdm[NoReturn]) -> None:
         number = self.iteration
         began = time.perf_counter()
         played = self._play(number)
@@ -142,9 +140,7 @@ class Trainer:
         stats |= {"time/rollout_seconds": played.seconds, "time/seconds": seconds}
         stats |= {"time/sampled_tokens_per_second": tokens / max(played.seconds, 1e-9)}
         self.log.append("train", number, stats)
-        checkpoint.save(
-            self.out / "checkpoints", self.iteration, self.policy, self.optimiser, self.recipe.run.keep
-        )
+        checkpoint.save(self.out / "checkpoints", self.iteration, self.policy, self.optimiser, self.recipe.run.keep)
         bar.set_postfix(
             success=f"{stats.get('rollout/success', float('nan')):.2f}",
             reward=f"{stats.get('group/reward', float('nan')):.2f}",
@@ -205,7 +201,8 @@ class Trainer:
         engine = self.policy.engine
         rows = [episode_rows(episode, engine.choices) for episode in episodes]
         audited = sum(
-            audit(episode, part, self.agent.builder, engine.pieces) for episode, part in zip(episodes, rows, strict=True)
+            audit(episode, part, self.agent.builder, engine.pieces)
+            for episode, part in zip(episodes, rows, strict=True)
         )
         requests = [ScoreRequest(episode) for episode in episodes]
         old = _all_known(self.scorer.score(requests))
@@ -254,7 +251,7 @@ class Trainer:
 
     # ---- evaluation ----------------------------------------------------------------------------------------------
 
-    def _evaluate(self, bar: tqdm[None]) -> None:
+    def _evaluate(self, bar: tqdm[NoReturn]) -> None:
         """Plays the fixed panel with fixed seeds; results are kept by task, so that two runs compare in pairs."""
         file = self.out / "evaluations" / f"{self.iteration:06d}.jsonl"
         if self.log.has("eval", self.iteration):
@@ -329,7 +326,7 @@ def _merge(credits: Sequence[Credit]) -> dict[str, float]:
     for credit in credits:
         for key, value in credit.stats.items():
             found.setdefault(key, []).append(value)
-    return {key: value for key, values in found.items() if (value := mean(values)) is not None}
+    return {key: sum(values) / len(values) for key, values in found.items()}
 
 
 def _all_known(scores: Sequence[TurnScores | None]) -> list[TurnScores]:
@@ -353,4 +350,3 @@ def _refuse_overlap(train: Panel, evaluation: Panel) -> None:
         raise AgentGymError(
             f"{len(shared)} tasks of {evaluation.split} are also in {train.split} (same content); choose another split"
         )
-

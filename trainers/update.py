@@ -106,7 +106,7 @@ def _weights(batch: Sequence[TrainRow], config: UpdateSection) -> list[Tensor]:
     turn = torch.cat([torch.from_numpy(item.row.turns) for item in batch])
     turn_number = torch.unique(torch.stack([episode, turn]), dim=1, return_inverse=True)[1]
     weights = token_weights(config.aggregation, mask, episode[None], turn_number[None], max_tokens=config.norm_tokens)
-    return list(weights[0].split([len(item.mask) for item in batch]))
+    return list(torch.split(weights[0], [len(item.mask) for item in batch]))
 
 
 def _backward(
@@ -144,9 +144,7 @@ def _backward(
     loss.backward()  # type: ignore[no-untyped-call]
     with torch.no_grad():
         log_ratio = (scores.logprobs - old) * counted
-        clipped = clipped_tokens(
-            scores.logprobs, old, advantages, clip_low=config.clip_low, clip_high=config.clip_high
-        )
+        clipped = clipped_tokens(scores.logprobs, old, advantages, clip_low=config.clip_low, clip_high=config.clip_high)
         return {
             "loss": float(loss),
             "tokens": float(counted.sum()),

@@ -38,16 +38,19 @@ class Prefix:
         return Prefix(self.ids[:length], [(k[:, :length], v[:, :length]) for k, v in self.layers])
 
 
-class _RoomyLayer(DynamicLayer):
+class _RoomyLayer(DynamicLayer):  # type: ignore[misc]  # the library is not typed
     """A layer that grows in place while there is room; the library's own copies everything for each new token."""
 
-    def __init__(self, keys: Tensor | None = None, values: Tensor | None = None) -> None:
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self) -> None:
         super().__init__()
         self._room: tuple[Tensor, Tensor] | None = None
-        if keys is not None and values is not None:
-            self.update(keys, values)
 
-    def update(self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
         """Appends [rows, heads, new, size]; returns all keys and values."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)

@@ -95,6 +95,7 @@ class TransformersEngine(Engine):
 
     @cached_property
     def pieces(self) -> list[bytes]:
+        """The bytes of every id; end marks have none."""
         return token_bytes(self.tokenizer, silent=self._end_ids)
 
     @property
@@ -226,7 +227,9 @@ class TransformersEngine(Engine):
                 continue
             if token in self._end_ids or self._stopped(row):
                 row.finish = "stop"
-            elif len(row.ids) >= sampling.max_tokens or len(row.request.prompt_ids) + len(row.ids) >= self.context_length:
+            elif (
+                len(row.ids) >= sampling.max_tokens or len(row.request.prompt_ids) + len(row.ids) >= self.context_length
+            ):
                 row.finish = "length"
             return
 

@@ -104,7 +104,9 @@ class Plain:
     @staticmethod
     def _choices(story: Story) -> str:
         admissible = story.steps[-1].admissible
-        return "" if admissible is None else "Actions you can take now:\n" + "\n".join(f"- {text}" for text in admissible)
+        return (
+            "" if admissible is None else "Actions you can take now:\n" + "\n".join(f"- {text}" for text in admissible)
+        )
 
 
 PROMPT_SETS: Mapping[str, PromptSet] = {"compact": Compact(), "plain": Plain()}

@@ -79,7 +79,9 @@ class AlfworldEnv(TextEnv):
 
     def snapshot(self) -> bytes:
         """The state, the step count and the last result: restoring needs no replay."""
-        last = None if self._last is None else [self._last[0], self._last[1], self._last[2], self._last[3], self._accepted]
+        last = (
+            None if self._last is None else [self._last[0], self._last[1], self._last[2], self._last[3], self._accepted]
+        )
         head = json.dumps([self.task.id, self._seed, self._actions, last]).encode()
         return len(head).to_bytes(4, "big") + head + self.engine.snapshot()
 
@@ -98,7 +100,9 @@ class AlfworldEnv(TextEnv):
         try:
             task, seed, actions, last = json.loads(saved[4 : 4 + size])
         except (ValueError, TypeError) as error:
-            raise DataError("these bytes are not a snapshot of this environment; use what snapshot() returned") from error
+            raise DataError(
+                "these bytes are not a snapshot of this environment; use what snapshot() returned"
+            ) from error
         self._seed = seed
         observation, info = self._start(self.panel.index(task))
         self.engine.restore(saved[4 + size :])
