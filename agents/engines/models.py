@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from agentgym.errors import ConfigError, DataError, UnknownNameError
@@ -10,6 +11,7 @@ from .base import Engine
 
 BUILTIN = Path(__file__).resolve().parent.parent / "checkpoints"
 KINDS = ("hf",)
+_PROBE = 1 << 20
 
 
 def resolve_checkpoint(name: str) -> Path:
@@ -29,6 +31,19 @@ def resolve_checkpoint(name: str) -> Path:
     if not (path / "config.json").is_file():
         raise DataError(f"{path}: no model there (config.json is missing); give a folder written by save_pretrained")
     return path
+
+
+def fingerprint(path: Path) -> str:
+    """Tells one set of weights from another without reading gigabytes: names, sizes and both ends of the files."""
+    found = hashlib.sha256()
+    for file in sorted([path / "config.json", *path.glob("*.safetensors")]):
+        size = file.stat().st_size
+        found.update(f"{file.name} {size}\n".encode())
+        with file.open("rb") as stream:
+            found.update(stream.read(_PROBE))
+            stream.seek(max(0, size - _PROBE))
+            found.update(stream.read(_PROBE))
+    return found.hexdigest()[:16]
 
 
 def load_engine(model: str, *, device: str = "auto", max_batch: int = 64) -> Engine:

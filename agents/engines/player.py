@@ -37,7 +37,10 @@ class EngineAgent:
             name=f"llm {self.engine.name}",
             style=self.settings.style,
             sampling=self.sampling,
-            versions=self.engine.versions,
+            versions={
+                **self.engine.versions,
+                "prompts": f"{self.settings.prompts}, history {self.settings.history}",
+            },
         )
 
     def start(self, opening: Opening, /) -> EnginePlayer:

@@ -27,6 +27,7 @@ from agentgym.spans import decode_bytes
 from .base import Engine, Request, Sample
 from .choices import ChoiceEncoder, Trie
 from .kv import CacheBatch, Prefix
+from .models import fingerprint
 from .sampling import draw
 from .vocabulary import token_bytes
 
@@ -85,7 +86,9 @@ class TransformersEngine(Engine):
             )
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise DataError(f"{path}: cannot load this model ({str(error).splitlines()[0]}); save it again") from error
-        return cls(model.to(target), tokenizer, name=name, max_batch=max_batch)
+        engine = cls(model.to(target), tokenizer, name=name, max_batch=max_batch)
+        engine.versions = {**engine.versions, "weights": fingerprint(path)}
+        return engine
 
     @cached_property
     def _end_ids(self) -> frozenset[int]:
