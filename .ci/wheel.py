@@ -1,0 +1,49 @@
+"""Checks a built wheel: ``python .ci/wheel.py FILE.whl``.
+
+Invariant: a wheel holds every module of the checkout, the built-in data and the small policy, and no other module.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("envs", "agents", "trainers")
+PACK_BYTES = 300_000
+CHECKPOINT_BYTES = 5_000_000
+
+
+def main(wheel: Path) -> None:
+    """Ends with a message if something is missing, foreign or too large."""
+    with zipfile.ZipFile(wheel) as archive:
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist() if not entry.is_dir()}
+    content = {name for name in sizes if ".dist-info/" not in name}
+
+    modules = {f"agentgym/{file.name}" for file in (ROOT / "agentgym").glob("*.py")}
+    for folder in FOLDERS:
+        modules |= {f"agentgym/{file.relative_to(ROOT)}" for file in (ROOT / folder).rglob("*.py")}
+    expect(modules | {"agentgym/py.typed"} <= content, f"lacks {sorted(modules - content)}")
+    expect({name for name in content if name.endswith(".py")} == modules, "holds modules that the checkout lacks")
+    expect(all(name.startswith("agentgym/") for name in content), "holds files outside agentgym/")
+
+    packs = {name: size for name, size in sizes.items() if name.endswith(".jsonl.xz")}
+    expect(bool(packs) and sum(packs.values()) <= PACK_BYTES, f"packs are missing or too large: {packs}")
+    weights = {name: size for name, size in sizes.items() if name.endswith(".safetensors")}
+    expect(bool(weights), "lacks the small policy")
+    for name in weights:
+        folder = name.rsplit("/", 1)[0] + "/"
+        whole = sum(size for other, size in sizes.items() if other.startswith(folder))
+        expect(whole <= CHECKPOINT_BYTES, f"{folder} takes {whole} bytes; at most {CHECKPOINT_BYTES} are allowed")
+    print(f"{wheel.name}: {len(modules)} modules, packs {sum(packs.values())} B, weights {sum(weights.values())} B")
+
+
+def expect(condition: bool, message: str) -> None:
+    """Ends with a message unless the condition holds."""
+    if not condition:
+        sys.exit(f"error: the wheel {message}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
