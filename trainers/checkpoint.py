@@ -41,7 +41,9 @@ def save(folder: Path, iteration: int, policy: Policy, optimiser: torch.optim.Op
     shutil.rmtree(final, ignore_errors=True)
     os.replace(unfinished, final)
     for old in _complete(folder)[:-keep]:
-        shutil.rmtree(old)
+        # Deleting takes several steps; under its final name the folder would not be complete in between.
+        os.replace(old, unfinished)
+        shutil.rmtree(unfinished)
     return final
 
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from pydantic import Field
 
 from agentgym import registry
+from agentgym.agents.engines import resolve_checkpoint
 from agentgym.agents.engines.card import read_settings
+from agentgym.agents.engines.models import fingerprint
+from agentgym.agents.prompts import prompt_set
 from agentgym.errors import ConfigError
 from agentgym.runs import RunFolder
 
-from .config import check, read_recipe, read_tree
+from .config import Section, check, read_recipe, read_tree
 from .init import ModelConfig
 from .sft import SftRecipe, fresh_policy, warm_start
 from .trainer import Trainer
@@ -33,10 +39,17 @@ def train(recipe_file: Path, out: Path, overrides: Sequence[str], export: Path |
     """
     recipe = read_recipe(recipe_file, overrides)
     panel = registry.panel(recipe.env.name, recipe.env.split, recipe.env.data or None)
+    evaluation = registry.panel(recipe.env.name, recipe.env.eval_split, recipe.env.data or None)
+    start = resolve_checkpoint(recipe.policy.model)
+    play = read_settings(start, recipe.policy.settings)
+    prompt_set(play.prompts)  # what is wrong with a recipe shows before a folder bears its name
     identity = {
         "command": "train",
         "recipe": recipe.model_dump(mode="json"),
         "panel": {"hash": panel.hash, "tasks": len(panel)},
+        "eval_panel": {"hash": evaluation.hash, "tasks": len(evaluation)},
+        "weights": fingerprint(start),
+        "play": play.model_dump(mode="json"),
     }
     with RunFolder.open(out, identity):
         trainer = Trainer(recipe, out)
@@ -44,6 +57,18 @@ def train(recipe_file: Path, out: Path, overrides: Sequence[str], export: Path |
         if export is not None:
             trainer.policy.save(export)
         return final
+
+
+class InitRecipe(Section):
+    """A fresh policy.
+
+    Attributes:
+        model: its size.
+        play: the card: how the policy is played (see `agentgym.agents.engines.card.PlaySettings`).
+    """
+
+    model: ModelConfig = ModelConfig()
+    play: dict[str, Any] = Field(default={})
 
 
 def policy_init(env: str, split: str | None, out: Path, overrides: Sequence[str]) -> int:
@@ -58,11 +83,9 @@ def policy_init(env: str, split: str | None, out: Path, overrides: Sequence[str]
     """
     if out.exists() and any(out.iterdir()):
         raise ConfigError(f"{out} is not empty; choose another --out")
-    tree = read_tree(None, overrides)
-    play = {"prompts": "compact", "style": "append", **tree.pop("play", {})}
-    config = check(ModelConfig, tree.get("model", {}), Path("--set"))
-    chosen = split or registry.spec(env).default_split
-    policy = fresh_policy(env, chosen, config, read_settings(None, play))
+    recipe = check(InitRecipe, read_tree(None, overrides), Path("--set"))
+    settings = read_settings(None, {"prompts": "compact", "style": "append", **recipe.play})
+    policy = fresh_policy(env, split or registry.spec(env).default_split, recipe.model, settings)
     out.mkdir(parents=True, exist_ok=True)
     policy.save(out)
     return sum(parameter.numel() for parameter in policy.model.parameters())

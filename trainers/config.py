@@ -230,11 +230,13 @@ def check(model: type[S], tree: Mapping[str, Any], path: Path) -> S:
     try:
         return model.model_validate(dict(tree))
     except ValidationError as error:
-        first = error.errors()[0]
-        *tables, name = [str(part) for part in first["loc"]] or ["?"]
+        # A misspelt key also leaves the right one missing; the spelling is what helps.
+        first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+        *tables, name = [str(part) for part in first["loc"]] or [""]
         if first["type"] == "extra_forbidden":
             owner: Any = model
             for table in tables:
                 owner = owner.model_fields[table].annotation
             raise UnknownNameError(f"key in [{'.'.join(tables) or path.name}]", name, owner.model_fields) from error
-        raise ConfigError(f"{path}: {'.'.join([*tables, name])}: {first['msg']}") from error
+        place = f"{'.'.join([*tables, name])}: " if first["loc"] else ""
+        raise ConfigError(f"{path}: {place}{first['msg'].removeprefix('Value error, ')}") from error

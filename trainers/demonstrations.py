@@ -141,6 +141,7 @@ class Demonstrations:
                     reward=reward,
                     state_key=before["state_key"],
                     next_state_key=info["state_key"],
+                    admissible=before["admissible_actions"],
                 )
             )
         task = env.task
@@ -165,11 +166,12 @@ class Demonstrations:
         marks: list[int] = []  # 0 context, 1 a detour, 2 worth imitating
         steps: list[Step] = []
         for turn, good in zip(episode.turns, exemplary, strict=True):
-            prompt = self._builder.build(Story(episode.goal, (*steps, Step(turn.observation)), hint))
+            asked = Step(turn.observation, turn.admissible)
+            prompt = self._builder.build(Story(episode.goal, (*steps, asked), hint))
             output = self._choices.ids(turn.action)
             ids += [*prompt, *output]
             marks += [0] * len(prompt) + [2 if good else 1] * len(output)
-            steps.append(Step(turn.observation, None, turn.action, ended=True))
+            steps.append(Step(turn.observation, turn.admissible, turn.action, ended=True))
         mark = np.array(marks)
         return Demonstration(np.array(ids, dtype=np.int64), mark == 2, mark == 0, bool(hint))
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from .config import Section
@@ -33,6 +35,14 @@ class ModelConfig(Section):
     vocab_size: int = Field(default=1000, ge=300)
     rope_theta: float = Field(default=10000.0, gt=0)
     seed: int = 0
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if self.width % (2 * self.heads):
+            raise ValueError(f"width {self.width} must be an even multiple of heads {self.heads}")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads {self.heads} must be a multiple of kv_heads {self.kv_heads}")
+        return self
 
 
 def init_model(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:

@@ -31,6 +31,9 @@ from .tokenizer import train_tokenizer
 DEALT = 256
 """Demonstrations that are sorted by length together."""
 
+SAVES = 10
+"""How often the policy is saved on the way, so that little is lost if the process is killed."""
+
 
 class SftData(Section):
     """``[data]``: what is imitated.
@@ -127,6 +130,7 @@ def warm_start(recipe: SftRecipe, out: Path) -> dict[str, float]:
     optimiser = torch.optim.AdamW(model.parameters(), lr=config.lr, betas=(0.9, 0.95), weight_decay=0.01)
     seen, step = 0, 0
     means = {"plain": 0.0, "informed": 0.0}
+    out.mkdir(parents=True, exist_ok=True)
     model.train()
     with tqdm(total=config.tokens, unit="token", unit_scale=True, disable=None) as bar:
         for batch in _batches(stream, config):
@@ -140,10 +144,10 @@ def warm_start(recipe: SftRecipe, out: Path) -> dict[str, float]:
             seen, step = seen + tokens, step + 1
             bar.update(tokens)
             bar.set_postfix({name: f"{value:.3f}" for name, value in means.items()}, refresh=False)
+            if seen * SAVES // config.tokens > (seen - tokens) * SAVES // config.tokens:
+                policy.save(out)
             if seen >= config.tokens:
-                break
-    out.mkdir(parents=True, exist_ok=True)
-    policy.save(out)
+                return means
     return means
 
 

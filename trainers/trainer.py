@@ -22,7 +22,7 @@ from agentgym import registry
 from agentgym.agents.engines.player import EngineAgent
 from agentgym.env import TextEnv
 from agentgym.episode import Episode, Group
-from agentgym.errors import AgentGymError
+from agentgym.errors import AgentGymError, EngineError
 from agentgym.rollout import Job, rollout
 from agentgym.seeding import Seed
 from agentgym.task import Panel
@@ -130,6 +130,9 @@ class Trainer:
             self.out / "rollouts" / f"{number:06d}.jsonl",
             (episode.to_json() for group in played.groups for episode in group.episodes),
         )
+        if not played.episodes:
+            errors = [episode.error for group in played.groups for episode in group.episodes]
+            raise EngineError(f"all {len(errors)} episodes broke ({errors[0]}); mend that and start the same command")
         rows, stats = self._credit(played)
         self._set_learning_rate(number)
         if rows:

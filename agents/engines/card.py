@@ -34,7 +34,7 @@ class PlaySettings(BaseModel):
         exclude: first words of commands that the restriction leaves out, separated by commas.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
     prompts: str = "plain"
     style: Literal["windowed", "append"] = "windowed"
     history: int = Field(default=2, ge=0)
@@ -76,13 +76,16 @@ def read_settings(checkpoint: Path | None, overrides: Mapping[str, object]) -> P
             card = PlaySettings.model_validate_json(file.read_bytes()).model_dump()
         except ValidationError as error:
             first = error.errors()[0]
-            raise DataError(f"{file}: {first['loc']}: {first['msg']}; mend the card or delete it") from error
+            raise DataError(f"{file}: {_where(first['loc'])}: {first['msg']}; mend the card or delete it") from error
     try:
         return PlaySettings.model_validate({**card, **overrides})
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"setting {name}={first['input']!r}: {first['msg']}") from error
+        raise ConfigError(f"setting {_where(first['loc'])}={first['input']!r}: {first['msg']}") from error
+
+
+def _where(place: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in place) or "the whole card"
 
 
 def write_card(checkpoint: Path, settings: PlaySettings) -> None:

@@ -1,166 +1,282 @@
-"""A batch of contexts of different lengths in one key-value cache, for any transformers decoder.
+"""Keys and values of many contexts in one buffer, kept from turn to turn, for any transformers decoder.
 
-Rows are padded on the left of every block that is fed; a mask and explicit positions make the padding invisible, so a
-row's results do not depend on its neighbours (up to floating-point rounding).
+Each session owns a slot; its tokens stand at their own positions from 0, so a context is extended in place: nothing is
+copied, shifted or padded between turns. Rows that are fed together have blocks of different lengths, padded on the
+right; a mask and explicit positions make padding and old contents invisible, so a row's results do not depend on its
+neighbours (up to floating-point rounding).
 """
 
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-SPARE = 64
-"""Positions that are allocated ahead, so that feeding a token does not copy the whole cache."""
+ROOM = 256
+"""Positions that are allocated at a time."""
+
+_GROUPED = "agentgym_grouped"
 
 
-@dataclass
-class Prefix:
-    """What is kept of one context.
+class SlotCache:
+    """Slots of one model.
 
-    Attributes:
-        ids: the token ids whose keys and values are kept.
-        layers: per layer ``(keys, values)`` of shape [heads, len(ids), head size].
+    Args:
+        model: a decoder with full attention in every layer; see `supports`.
+        slots: most sessions that are kept.
     """
 
-    ids: list[int]
-    layers: list[tuple[Tensor, Tensor]]
+    def __init__(self, model: PreTrainedModel, slots: int) -> None:
+        self._model = model
+        self._slots = slots
+        self._layers: list[_Layer] = []
+        self._ids: list[list[int]] = []
+        self._owner: OrderedDict[str, int] = OrderedDict()  # session -> slot, used longest ago first
+        # Renamed in the course of transformers 5.
+        takes = inspect.signature(model.forward).parameters
+        self._argument = "cache" if "cache" in takes else "past_key_values"
+        self.clear()
 
-    def crop(self, length: int) -> Prefix:
-        """The first ``length`` tokens."""
-        if length == len(self.ids):
-            return self
-        return Prefix(self.ids[:length], [(k[:, :length], v[:, :length]) for k, v in self.layers])
+    @staticmethod
+    def supports(model: PreTrainedModel) -> bool:
+        """Whether every layer of a model attends to everything before it."""
+        config = model.config.to_dict()
+        kinds = set(config.get("layer_types") or ["full_attention"])
+        window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+        return kinds == {"full_attention"} and not window and "num_hidden_layers" in config
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self._layers = [_Layer() for _ in range(int(self._model.config.num_hidden_layers))]
+        self._ids = []
+        self._owner.clear()
+
+    def release(self, session: str) -> None:
+        """Forgets a session."""
+        slot = self._owner.pop(session, None)
+        if slot is not None:
+            self._ids[slot] = []
+
+    def seat(self, sessions: Sequence[str]) -> list[int]:
+        """Gives each session a slot, so that together they hold the first slots; returns them.
+
+        Sessions that are not named may be moved, and those used longest ago are forgotten when slots run out.
+        """
+        wanted = set(sessions)
+        for session in sessions:
+            if session in self._owner:
+                self._owner.move_to_end(session)
+        while len(self._owner.keys() | wanted) > max(self._slots, len(wanted)):
+            self.release(next(session for session in self._owner if session not in wanted))
+        self._grow(len(self._owner.keys() | wanted))
+        taken = set(self._owner.values())
+        free = iter([slot for slot in range(len(self._ids)) if slot not in taken])
+        for session in sessions:
+            if session not in self._owner:
+                self._owner[session] = next(free)
+        count = len(sessions)
+        seated = {self._owner[session] for session in sessions}
+        holes = iter([slot for slot in range(count) if slot not in seated])
+        at = {slot: session for session, slot in self._owner.items()}
+        for session in sessions:
+            slot = self._owner[session]
+            if slot >= count:
+                hole = next(holes)
+                self._swap(slot, hole)
+                self._owner[session] = hole
+                if hole in at:
+                    self._owner[at[hole]] = slot
+        return [self._owner[session] for session in sessions]
+
+    def known(self, slot: int, wanted: Sequence[int]) -> int:
+        """How many ids of a context are in its slot already; the rest of the slot is forgotten.
+
+        The last id is never counted, because its logits are wanted.
+        """
+        ids = self._ids[slot]
+        most = min(len(ids), len(wanted) - 1)
+        if ids[:most] != list(wanted[:most]):
+            most = next(i for i in range(most) if ids[i] != wanted[i])
+        del ids[most:]
+        return most
+
+    def feed(self, blocks: Sequence[Sequence[int]]) -> Tensor:
+        """Extends the first slots by a block of ids each; an empty block leaves its slot alone.
+
+        Returns:
+            Logits after the last id of each block, fp32, [blocks, vocabulary]; without meaning for an empty block.
+        """
+        device = self._model.device
+        rows, width = len(blocks), max(len(block) for block in blocks)
+        starts = torch.tensor([len(self._ids[row]) for row in range(rows)])
+        sizes = torch.tensor([len(block) for block in blocks])
+        input_ids = torch.zeros((rows, width), dtype=torch.long)
+        for row, block in enumerate(blocks):
+            input_ids[row, : len(block)] = torch.tensor(block, dtype=torch.long)
+            self._ids[row].extend(block)
+        positions = starts[:, None] + torch.arange(width)
+        total = int((starts + sizes).max())
+        # Padding is written behind the end of its context, where the next block will overwrite it.
+        room = int(positions.max()) + 1
+        for layer in self._layers:
+            layer.prepare(len(self._ids), room, total, positions)
+        visible = torch.arange(total) <= positions[:, :, None]
+        mask = torch.zeros((rows, 1, width, total), dtype=self._model.dtype)
+        mask.masked_fill_(~visible[:, None], torch.finfo(self._model.dtype).min)
+        cache = DynamicCache()
+        cache.layers = list(self._layers)
+        with _grouped_attention(self._model):
+            output = self._model(
+                input_ids=input_ids.to(device),
+                attention_mask=mask.to(device),
+                position_ids=positions.to(device),
+                use_cache=True,
+                logits_to_keep=_kept(sizes).to(device),
+                **{self._argument: cache},
+            )
+        column = torch.searchsorted(_kept(sizes), (sizes - 1).clamp(min=0))
+        logits: Tensor = output.logits[torch.arange(rows), column.to(device)].float()
+        return logits
+
+    def _grow(self, slots: int) -> None:
+        while len(self._ids) < slots:
+            self._ids.append([])
+
+    def _swap(self, one: int, other: int) -> None:
+        self._ids[one], self._ids[other] = self._ids[other], self._ids[one]
+        for layer in self._layers:
+            layer.swap(one, other)
 
 
-class _RoomyLayer(DynamicLayer):  # type: ignore[misc]  # the library is not typed
-    """A layer that grows in place while there is room; the library's own copies everything for each new token."""
+class FullContexts:
+    """The same for models that the slots do not support: every feed reads whole contexts. Slow, and always right."""
 
-    keys: Tensor
-    values: Tensor
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        self._ids: list[list[int]] = []
+
+    def clear(self) -> None:
+        """Nothing is kept between calls."""
+
+    def release(self, session: str) -> None:
+        """Nothing is kept between calls."""
+
+    def seat(self, sessions: Sequence[str]) -> list[int]:
+        """Slots in the order of the sessions, all empty."""
+        self._ids = [[] for _ in sessions]
+        return list(range(len(sessions)))
+
+    def known(self, slot: int, wanted: Sequence[int]) -> int:
+        """Nothing is."""
+        return 0
+
+    def feed(self, blocks: Sequence[Sequence[int]]) -> Tensor:
+        """See `SlotCache.feed`."""
+        for ids, block in zip(self._ids, blocks, strict=True):
+            ids.extend(block)
+        sizes = torch.tensor([len(ids) for ids in self._ids])
+        input_ids = torch.zeros((len(sizes), int(sizes.max())), dtype=torch.long)
+        for row, ids in enumerate(self._ids):
+            input_ids[row, : len(ids)] = torch.tensor(ids)
+        attention = (torch.arange(input_ids.shape[1]) < sizes[:, None]).long()
+        device = self._model.device
+        output = self._model(input_ids=input_ids.to(device), attention_mask=attention.to(device), use_cache=False)
+        logits: Tensor = output.logits[torch.arange(len(sizes)), (sizes - 1).to(device)].float()
+        return logits
+
+
+def _kept(sizes: Tensor) -> Tensor:
+    """The columns whose logits are needed, ascending."""
+    return torch.unique((sizes - 1).clamp(min=0))
+
+
+class _Layer(DynamicLayer):  # type: ignore[misc]  # the library is not typed
+    """Keys and values of one layer: buffers of shape [slots, heads, positions, size]."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._room: tuple[Tensor, Tensor] | None = None
+        self._buffers: tuple[Tensor, Tensor] | None = None
+        self._shape = (0, 0)
+        self._total = 0
+        self._rows = torch.empty(0)
+        self._positions = torch.empty(0)
 
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
-    ) -> tuple[Tensor, Tensor]:
-        """Appends [rows, heads, new, size]; returns all keys and values."""
-        if not self.is_initialized:
-            self.lazy_initialization(key_states, value_states)
-        known = self.get_seq_length()
-        total = known + key_states.shape[-2]
-        if self._room is None or self._room[0].shape[-2] < total or self._room[0].shape[0] != key_states.shape[0]:
-            shape = (*key_states.shape[:-2], total + SPARE)
-            self._room = (
-                key_states.new_empty((*shape, key_states.shape[-1])),
-                value_states.new_empty((*shape, value_states.shape[-1])),
-            )
-            if known:
-                self._room[0][..., :known, :] = self.keys
-                self._room[1][..., :known, :] = self.values
-        keys, values = self._room
-        keys[..., known:total, :] = key_states
-        values[..., known:total, :] = value_states
-        self.keys, self.values = keys[..., :total, :], values[..., :total, :]
-        return self.keys, self.values
+    def prepare(self, slots: int, room: int, total: int, positions: Tensor) -> None:
+        """Says where the next `update` writes: ``positions`` [rows, new] of the first slots, ``total`` in use then."""
+        self._shape = (slots, -(-room // ROOM) * ROOM)
+        self._total = total
+        self._rows = torch.arange(len(positions))[:, None]
+        self._positions = positions
 
-    def select(self, rows: Tensor) -> None:
-        """Keeps these rows only."""
-        if self.is_initialized:
-            self.keys, self.values, self._room = self.keys[rows], self.values[rows], None
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Writes [rows, heads, new, size]; returns the keys and values of these rows."""
+        found = []
+        for number, states in enumerate((key_states, value_states)):
+            buffer = self._with_room(None if self._buffers is None else self._buffers[number], states)
+            # Indexing with two index tensors around a slice puts the indexed dimensions first: [rows, new, heads, size].
+            buffer[self._rows, :, self._positions] = states.transpose(1, 2)
+            found.append(buffer)
+        self._buffers = (found[0], found[1])
+        rows = key_states.shape[0]
+        return found[0][:rows, :, : self._total], found[1][:rows, :, : self._total]
+
+    def swap(self, one: int, other: int) -> None:
+        """Exchanges two slots."""
+        for buffer in self._buffers or ():
+            if max(one, other) < buffer.shape[0]:
+                buffer[[one, other]] = buffer[[other, one]]
+
+    def _with_room(self, buffer: Tensor | None, states: Tensor) -> Tensor:
+        slots, room = self._shape
+        if buffer is not None and buffer.shape[0] >= slots and buffer.shape[2] >= room:
+            return buffer
+        old = (0, 0) if buffer is None else (buffer.shape[0], buffer.shape[2])
+        grown = states.new_zeros((max(slots, old[0]), states.shape[1], max(room, old[1]), states.shape[3]))
+        if buffer is not None:
+            grown[: old[0], :, : old[1]] = buffer
+        return grown
 
 
-class CacheBatch:
-    """Contexts that are extended together.
+class _grouped_attention:  # noqa: N801  (used like a function)
+    """Within it, a model with the library's fused attention reads shared key-value heads without copying them."""
 
-    Args:
-        model: the model, in evaluation mode.
-        prefixes: what is already known of each row; None for nothing.
-    """
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._config = model.config
+        self._before: str | None = None
 
-    def __init__(self, model: PreTrainedModel, prefixes: Sequence[Prefix | None]) -> None:
-        self._model = model
-        self._device = model.device
-        self._dtype = model.dtype
-        self.ids: list[list[int]] = [[] if prefix is None else list(prefix.ids) for prefix in prefixes]
-        width = max(len(ids) for ids in self.ids)
-        self._real = torch.zeros((len(self.ids), width), dtype=torch.bool, device=self._device)
-        # Renamed in the course of transformers 5.
-        takes = inspect.signature(model.forward).parameters
-        self._cache_argument = "cache" if "cache" in takes else "past_key_values"
-        layers = [_RoomyLayer() for _ in range(model.config.num_hidden_layers)]
-        for row, ids in enumerate(self.ids):
-            self._real[row, width - len(ids) :] = True
-        if width:
-            first = next(prefix for prefix in prefixes if prefix is not None and prefix.ids)
-            for number, (key, value) in enumerate(first.layers):
-                shape = (len(self.ids), key.shape[0], width)
-                keys = key.new_zeros((*shape, key.shape[2]))
-                values = value.new_zeros((*shape, value.shape[2]))
-                for row, prefix in enumerate(prefixes):
-                    if prefix is not None and prefix.ids:
-                        keys[row, :, width - len(prefix.ids) :] = prefix.layers[number][0]
-                        values[row, :, width - len(prefix.ids) :] = prefix.layers[number][1]
-                layers[number].update(keys, values)
-        self._layers = layers
-        self._cache = DynamicCache()
-        self._cache.layers = list(layers)
+    def __enter__(self) -> None:
+        if self._config._attn_implementation == "sdpa" and self._config.model_type == "llama":
+            self._before = "sdpa"
+            self._config._attn_implementation = _GROUPED
 
-    def feed(self, blocks: Sequence[Sequence[int]]) -> Tensor:
-        """Extends every row by its block (at least one id each).
+    def __exit__(self, *error: object) -> None:
+        if self._before is not None:
+            self._config._attn_implementation = self._before
 
-        Returns:
-            Logits after the last id of each block, fp32, [rows, vocabulary].
-        """
-        rows, width = len(blocks), max(len(block) for block in blocks)
-        input_ids = torch.zeros((rows, width), dtype=torch.long)
-        positions = torch.zeros((rows, width), dtype=torch.long)
-        fresh = torch.zeros((rows, width), dtype=torch.bool)
-        for row, block in enumerate(blocks):
-            known = len(self.ids[row])
-            input_ids[row, width - len(block) :] = torch.tensor(block)
-            positions[row, width - len(block) :] = torch.arange(known, known + len(block))
-            fresh[row, width - len(block) :] = True
-            self.ids[row].extend(block)
-        past = self._real.shape[1]
-        self._real = torch.cat([self._real, fresh.to(self._device)], dim=1)
-        visible = self._real[:, None, :].expand(rows, width, past + width).clone()
-        visible[:, :, past:] &= torch.ones((width, width), dtype=torch.bool, device=self._device).tril()
-        # A padded position looks at itself, because a softmax over nothing is not a number and would spread.
-        visible[:, torch.arange(width), past + torch.arange(width)] = True
-        mask = torch.zeros((rows, 1, width, past + width), dtype=self._dtype, device=self._device)
-        mask.masked_fill_(~visible[:, None], torch.finfo(self._dtype).min)
-        output = self._model(
-            input_ids=input_ids.to(self._device),
-            attention_mask=mask,
-            position_ids=positions.to(self._device),
-            use_cache=True,
-            logits_to_keep=1,
-            **{self._cache_argument: self._cache},
-        )
-        logits: Tensor = output.logits[:, -1].float()
-        return logits
 
-    def keep(self, rows: Sequence[int]) -> None:
-        """Drops all rows but these."""
-        index = torch.tensor(list(rows), device=self._device)
-        for layer in self._layers:
-            layer.select(index)
-        self._real = self._real[index]
-        self.ids = [self.ids[row] for row in rows]
+def _attend(
+    module: torch.nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention of queries [rows, heads, new, size] to keys [rows, kv heads, all, size]."""
+    rows, heads, new, size = query.shape
+    groups = heads // key.shape[1]
+    packed = query.reshape(rows, key.shape[1], groups * new, size)
+    mask = None if attention_mask is None else attention_mask.repeat(1, 1, groups, 1)
+    out = torch.nn.functional.scaled_dot_product_attention(packed, key, value, attn_mask=mask, scale=scaling)
+    return out.reshape(rows, heads, new, size).transpose(1, 2).contiguous(), None
 
-    def prefix(self, row: int) -> Prefix:
-        """What is known of a row, free of padding."""
-        columns = self._real[row].nonzero()[:, 0]
-        layers = [
-            (layer.keys[row].index_select(1, columns), layer.values[row].index_select(1, columns))
-            for layer in self._layers
-        ]
-        return Prefix(list(self.ids[row]), layers)
+
+AttentionInterface.register(_GROUPED, _attend)

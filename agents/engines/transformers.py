@@ -7,7 +7,6 @@ same from run to run.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,9 +14,9 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import transformers
-from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from agentgym.agents.prompts.chat import ChatEncoder
@@ -26,13 +25,10 @@ from agentgym.spans import decode_bytes
 
 from .base import Engine, Request, Sample
 from .choices import ChoiceEncoder, Trie
-from .kv import CacheBatch, Prefix
+from .kv import FullContexts, SlotCache
 from .models import fingerprint
 from .sampling import draw
 from .vocabulary import token_bytes
-
-KEPT_TOKENS = 400_000
-"""Tokens over all sessions whose keys and values are kept; the sessions used longest ago are forgotten first."""
 
 
 @dataclass
@@ -40,6 +36,7 @@ class _Row:
     request: Request
     generator: np.random.Generator
     trie: Trie | None
+    slot: int
     pending: list[int]
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -67,7 +64,7 @@ class TransformersEngine(Engine):
         self.choices = ChoiceEncoder(self.encoder.encode, self.encoder.end_id)
         self.versions: Mapping[str, str] = {"torch": torch.__version__, "transformers": transformers.__version__}
         self._max_batch = max_batch
-        self._sessions: OrderedDict[str, Prefix] = OrderedDict()
+        self._cache = SlotCache(model, max_batch) if SlotCache.supports(model) else FullContexts(model)
         self._waiting: list[tuple[Request, asyncio.Future[Sample]]] = []
         self._flush: asyncio.Task[None] | None = None
 
@@ -108,11 +105,11 @@ class TransformersEngine(Engine):
 
     def release(self, session: str) -> None:
         """Forgets what was kept for a session."""
-        self._sessions.pop(session, None)
+        self._cache.release(session)
 
     def forget(self) -> None:
         """Forgets everything that was kept; needed after the weights have changed."""
-        self._sessions.clear()
+        self._cache.clear()
 
     async def generate(self, requests: Sequence[Request]) -> list[Sample]:
         """Draws one sample per request; calls that wait at the same time are batched."""
@@ -157,84 +154,61 @@ class TransformersEngine(Engine):
             ConfigError: if a prompt is empty or does not fit into the model's context.
         """
         self.model.eval()
-        rows, prefixes = [], []
         for request in requests:
             if not 0 < len(request.prompt_ids) < self.context_length:
                 raise ConfigError(
                     f"a prompt of {len(request.prompt_ids)} tokens does not fit into the {self.context_length} of "
                     f"{self.name}; use style=windowed, less history or fewer steps"
                 )
-            prefix = self._known(request)
-            prefixes.append(prefix)
-            trie = None if request.choices is None else self.choices.trie(request.choices)
-            done = 0 if prefix is None else len(prefix.ids)
-            generator = np.random.Generator(np.random.Philox(key=request.seed))
-            rows.append(_Row(request, generator, trie, list(request.prompt_ids[done:])))
-        cache = CacheBatch(self.model, prefixes)
-        active = list(rows)
-        while active:
-            logits = cache.feed([row.pending for row in active])
-            for row, scores in zip(active, logits, strict=True):
+        names = [request.session or f"unnamed {number}" for number, request in enumerate(requests)]
+        rows = [self._row(request, slot) for request, slot in zip(requests, self._cache.seat(names), strict=True)]
+        by_slot = sorted(rows, key=lambda row: row.slot)
+        while any(row.finish is None for row in rows):
+            logits = self._cache.feed([row.pending for row in by_slot]).cpu().numpy()
+            for row in by_slot:
                 row.pending = []
-                self._advance(row, scores)
-            still = [index for index, row in enumerate(active) if row.finish is None]
-            if len(still) < len(active):
-                for index, row in enumerate(active):
-                    if row.finish is not None and row.request.session is not None:
-                        self._keep(row.request.session, cache.prefix(index))
-                active = [active[index] for index in still]
-                if active:
-                    cache.keep(still)
+                if row.finish is None:
+                    self._advance(row, logits[row.slot])
+                if row.finish is not None:
+                    row.pending = []  # read along with the next prompt, if there is one
+        for name, request in zip(names, requests, strict=True):
+            if request.session is None:
+                self._cache.release(name)
         return [self._sample(row) for row in rows]
 
-    def _known(self, request: Request) -> Prefix | None:
-        prefix = None if request.session is None else self._sessions.get(request.session)
-        if prefix is None:
-            return None
-        shared = 0
-        # At least the last id is fed again, because its logits are wanted.
-        for known, wanted in zip(prefix.ids, request.prompt_ids[:-1], strict=False):
-            if known != wanted:
-                break
-            shared += 1
-        return prefix.crop(shared) if shared else None
+    def _row(self, request: Request, slot: int) -> _Row:
+        trie = None if request.choices is None else self.choices.trie(request.choices)
+        known = self._cache.known(slot, request.prompt_ids)
+        generator = np.random.Generator(np.random.Philox(key=request.seed))
+        row = _Row(request, generator, trie, slot, list(request.prompt_ids[known:]))
+        self._force(row)
+        return row
 
-    def _keep(self, session: str, prefix: Prefix) -> None:
-        self._sessions[session] = prefix
-        self._sessions.move_to_end(session)
-        total = sum(len(kept.ids) for kept in self._sessions.values())
-        while total > KEPT_TOKENS and len(self._sessions) > 1:
-            _, dropped = self._sessions.popitem(last=False)
-            total -= len(dropped.ids)
+    def _force(self, row: _Row) -> None:
+        """Writes what the restriction leaves no choice about: no draw, no forward pass of its own."""
+        while row.trie is not None and len(row.trie) == 1:
+            self._write(row, next(iter(row.trie)), 0.0)
 
-    def _advance(self, row: _Row, scores: Tensor) -> None:
-        sampling = row.request.sampling
-        logits = scores.cpu().numpy()
-        while row.finish is None:
-            if row.trie is None:
-                token, logprob = draw(logits, sampling, row.generator.random())
-            elif len(row.trie) == 1:
-                # One way only: no draw and no forward pass of its own; the id is fed along with the next free choice.
-                token, logprob = next(iter(row.trie)), 0.0
-            elif row.pending:
-                return
-            else:
-                token, logprob = draw(logits, sampling, row.generator.random(), sorted(row.trie))
-            row.ids.append(token)
-            row.logprobs.append(logprob)
-            row.pending.append(token)
-            if row.trie is not None:
-                row.trie = row.trie[token]
-                if not row.trie:
-                    row.finish = "stop"
-                continue
-            if token in self._end_ids or self._stopped(row):
+    def _write(self, row: _Row, token: int, logprob: float) -> None:
+        row.ids.append(token)
+        row.logprobs.append(logprob)
+        row.pending.append(token)
+        if row.trie is not None:
+            row.trie = row.trie[token]
+            if not row.trie:
                 row.finish = "stop"
-            elif (
-                len(row.ids) >= sampling.max_tokens or len(row.request.prompt_ids) + len(row.ids) >= self.context_length
-            ):
-                row.finish = "length"
-            return
+        elif token in self._end_ids or self._stopped(row):
+            row.finish = "stop"
+        elif (
+            len(row.ids) >= row.request.sampling.max_tokens
+            or len(row.request.prompt_ids) + len(row.ids) >= self.context_length
+        ):
+            row.finish = "length"
+
+    def _advance(self, row: _Row, logits: npt.NDArray[np.float32]) -> None:
+        allowed = None if row.trie is None else sorted(row.trie)
+        self._write(row, *draw(logits, row.request.sampling, row.generator.random(), allowed))
+        self._force(row)
 
     def _stopped(self, row: _Row) -> bool:
         stops = row.request.sampling.stop

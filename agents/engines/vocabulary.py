@@ -31,14 +31,16 @@ def token_bytes(tokenizer: PreTrainedTokenizerBase, silent: Collection[int]) -> 
     names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     added = {index: token.content for index, token in tokenizer.added_tokens_decoder.items()}
     table = _byte_of_character()
-    byte_level = "Ġ" in "".join(name for name in names[:5000] if name) or "ĉ" in names
+    learnt = [name for index, name in enumerate(names) if name is not None and index not in added]
+    # Large SentencePiece vocabularies hold all of these letters as well, but byte-level ones never write U+2581.
+    byte_level = any("Ġ" in name for name in learnt) and not any(name.startswith("\u2581") for name in learnt)
     pieces: list[bytes] = []
     for index, name in enumerate(names):
         if index in silent or name is None:
             pieces.append(b"")
         elif index in added:
             pieces.append(added[index].encode())
-        elif byte_level:
+        elif byte_level and all(character in table for character in name):
             pieces.append(bytes(table[character] for character in name))
         elif match := _BYTE_TOKEN.fullmatch(name):
             pieces.append(bytes([int(match[1], 16)]))

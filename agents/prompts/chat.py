@@ -82,13 +82,18 @@ class ChatEncoder:
         Args:
             user: the next message.
             ended: whether the output already ends with the end mark.
+
+        Raises:
+            TemplateError: if the template is not prefix-preserving.
         """
         question: Message = {"role": "user", "content": "a"}
         answer: Message = {"role": "assistant", "content": "b"}
         before = self.render([question]) + "b"
         text = self.render([question, answer, {"role": "user", "content": user}])
         if not text.startswith(before):
-            self.require_prefix_preserving()
+            raise TemplateError(
+                "the chat template rewrites message 1 (assistant) once more messages follow; use style=windowed"
+            )
         text = text[len(before) :]
         return self.encode(text.removeprefix(self._end_text) if ended else text)
 

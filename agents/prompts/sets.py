@@ -57,7 +57,9 @@ class Compact:
             return self.opening(story)
         kept = past[max(0, len(past) - history) :] if history else []
         lines = [f"{step.observation}\n> {step.action}" for step in kept if step is not past[0]]
-        first = f"{past[0].observation}\n> {past[0].action}" if past[0] in kept else past[0].observation
+        # By identity: another step may look the same.
+        whole = bool(kept) and kept[0] is past[0]
+        first = f"{past[0].observation}\n> {past[0].action}" if whole else past[0].observation
         return _join(first, story.hint, *lines, now.observation)
 
 
