@@ -179,7 +179,7 @@ def _learn(policy: Policy, batch: Sequence[Demonstration], config: SftTrain, mea
     logits = model(input_ids=ids, use_cache=False).logits[:, :-1].float()
     losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
     loss = (losses * weights).sum() / weights.sum()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     with torch.no_grad():
         informed = torch.tensor([item.informed for item in batch], device=model.device)[:, None]
         for name, rows in (("plain", ~informed), ("informed", informed)):

@@ -141,7 +141,7 @@ def _backward(
         divergence = kl_penalty(scores.logprobs, spread(references), config.kl_kind)
         loss = loss + config.kl_coef * (divergence * weight).sum()
         ref_kl = (divergence.detach() * counted).sum()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     with torch.no_grad():
         log_ratio = (scores.logprobs - old) * counted
         clipped = clipped_tokens(scores.logprobs, old, advantages, clip_low=config.clip_low, clip_high=config.clip_high)

@@ -193,7 +193,8 @@ class FullContexts:
 
 def _kept(sizes: Tensor) -> Tensor:
     """The columns whose logits are needed, ascending."""
-    return torch.unique((sizes - 1).clamp(min=0))
+    kept: Tensor = torch.unique((sizes - 1).clamp(min=0))
+    return kept
 
 
 class _Layer(DynamicLayer):  # type: ignore[misc]  # the library is not typed
@@ -219,7 +220,7 @@ class _Layer(DynamicLayer):  # type: ignore[misc]  # the library is not typed
         found = []
         for number, states in enumerate((key_states, value_states)):
             buffer = self._with_room(None if self._buffers is None else self._buffers[number], states)
-            # Indexing with two index tensors around a slice puts the indexed dimensions first: [rows, new, heads, size].
+            # Two index tensors around a slice put the indexed dimensions first: [rows, new, heads, size].
             buffer[self._rows, :, self._positions] = states.transpose(1, 2)
             found.append(buffer)
         self._buffers = (found[0], found[1])
@@ -243,7 +244,7 @@ class _Layer(DynamicLayer):  # type: ignore[misc]  # the library is not typed
         return grown
 
 
-class _grouped_attention:  # noqa: N801  (used like a function)
+class _grouped_attention:
     """Within it, a model with the library's fused attention reads shared key-value heads without copying them."""
 
     def __init__(self, model: PreTrainedModel) -> None:
