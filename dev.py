@@ -44,8 +44,7 @@ CHECKS = (
 
 def main() -> None:
     """Sets up, then becomes the command that was asked for."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    stop_on_signals()
     command, arguments = (sys.argv[1:2] or [""])[0], sys.argv[2:]
     if command not in ("demo", "test", "check") or (command == "check" and arguments):
         sys.exit("usage: python3 dev.py demo|test|check [arguments of demo or test]")
@@ -70,6 +69,12 @@ def main() -> None:
         sys.exit(f"error: {error.filename or 'dev.py'}: {error.strerror or error}")
 
 
+def stop_on_signals() -> None:
+    """Makes the signals that end a process raise SystemExit, so that `run` can clean up."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+
+
 def set_up(torch: str) -> None:
     """Makes ``.venv`` what the files ask for; does nothing if it is so already."""
     if sys.version_info < (3, 11):  # noqa: UP036 - the answer for those who have an older one
@@ -83,7 +88,7 @@ def set_up(torch: str) -> None:
     if PYTHON.exists() and READY.is_file() and READY.read_text(encoding="utf-8") == ready:
         return
 
-    print("setting up .venv, once; this takes some minutes", file=sys.stderr, flush=True)
+    print("setting up .venv, once; this takes some minutes (.venv/install.log)", file=sys.stderr, flush=True)
     if VENV.exists() and not OWNER.is_file():
         sys.exit(f"error: {VENV} was not made by dev.py; move it away or delete it, then run this again")
     if not (PYTHON.exists() and OWNER.read_text(encoding="utf-8") == owner):
