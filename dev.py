@@ -54,10 +54,12 @@ def main() -> None:
             fcntl.flock(this, fcntl.LOCK_EX)  # two first runs at once: one installs, the other waits
             set_up(os.environ.get("AGENTGYM_TORCH", ""))
         environment = dict(os.environ, HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1")
-        if command == "demo":
-            os.execve(BIN / "agentgym", ["agentgym", "demo", "--out", "runs/demo", *arguments], environment)
-        if command == "test":
-            os.execve(PYTHON, ["python", "-m", "pytest", *arguments], environment)
+        become = {
+            "demo": [str(BIN / "agentgym"), "demo", "--out", "runs/demo", *arguments],
+            "test": [str(PYTHON), "-m", "pytest", *arguments],
+        }
+        if command in become:
+            os.execve(become[command][0], become[command], environment)
         for name, *rest in CHECKS:
             print("$", name, *rest, flush=True)
             status = run([str(BIN / name), *rest])

@@ -121,6 +121,21 @@ def test_a_failed_step_is_one_line_and_is_repeated(dev: ModuleType) -> None:
     assert "could not install x (ERROR: No matching distribution found for x)" in message and "\n" not in message
 
 
+@pytest.mark.parametrize("command", ["demo", "test"])
+def test_the_command_runs_in_the_environment(dev: ModuleType, tmp_path: Path, command: str) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", dev.VENV], check=True)
+    told = "import os, sys; print(sys.prefix, *sys.argv[1:], os.environ['HF_HUB_OFFLINE']); sys.exit(7)"
+    (tmp_path / "pytest.py").write_text(told)
+    (dev.BIN / "agentgym").write_text(f"#!{dev.PYTHON}\n{told}")
+    (dev.BIN / "agentgym").chmod(0o755)
+    script = (
+        f"import sys, dev; dev.set_up = lambda torch: None; sys.argv = ['dev.py', {command!r}, '-k', 'x']; dev.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    arguments = {"demo": "demo --out runs/demo -k x", "test": "-k x"}[command]
+    assert (done.returncode, done.stdout, done.stderr) == (7, f"{dev.VENV} {arguments} 1\n", "")
+
+
 def test_usage() -> None:
     done = subprocess.run([sys.executable, ROOT / "dev.py", "tests"], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.startswith("usage: python3 dev.py demo|test|check")
