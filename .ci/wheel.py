@@ -1,6 +1,6 @@
 """Checks a built wheel: ``python .ci/wheel.py FILE.whl``.
 
-Invariant: a wheel holds every module of the checkout, the built-in data and the small policy, and no other module.
+Invariant: a wheel holds every module and recipe of the checkout, the built-in data and the small policy, and no other module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ def main(wheel: Path) -> None:
     modules = {f"agentgym/{file.name}" for file in (ROOT / "agentgym").glob("*.py")}
     for folder in FOLDERS:
         modules |= {f"agentgym/{file.relative_to(ROOT)}" for file in (ROOT / folder).rglob("*.py")}
-    expect(modules | {"agentgym/py.typed"} <= content, f"lacks {sorted(modules - content)}")
+    wanted = {
+        "agentgym/py.typed",
+        *modules,
+        *(f"agentgym/recipes/{file.name}" for file in (ROOT / "recipes").iterdir()),
+    }
+    expect(wanted <= content, f"lacks {sorted(wanted - content)}")
     expect({name for name in content if name.endswith(".py")} == modules, "holds modules that the checkout lacks")
     expect(all(name.startswith("agentgym/") for name in content), "holds files outside agentgym/")
 
