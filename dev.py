@@ -38,7 +38,7 @@ CHECKS = (
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
     ("mypy",),
-    ("pyright", "--pythonpath", str(PYTHON)),
+    ("pyright", f"--pythonpath={PYTHON}"),
 )
 
 
@@ -60,11 +60,13 @@ def main() -> None:
         }
         if command in become:
             os.execve(become[command][0], become[command], environment)
+        failed = []
         for name, *rest in CHECKS:
             print("$", name, *rest, flush=True)
-            status = run([str(BIN / name), *rest])
-            if status != 0:
-                sys.exit(status)
+            if run([str(BIN / name), *rest]) != 0:
+                failed.append(" ".join([name, *rest[:1]]))
+        if failed:
+            sys.exit(f"error: mend what is said above by {', '.join(failed)}")
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     except OSError as error:

@@ -1,6 +1,6 @@
 """Checks a built wheel: ``python .ci/wheel.py FILE.whl``.
 
-Invariant: a wheel holds every module and recipe of the checkout, the built-in data and the small policy, and no other module.
+Invariant: a wheel holds the modules and recipes of the checkout, the built-in data, the small policy, no other module.
 """
 
 from __future__ import annotations
@@ -24,11 +24,8 @@ def main(wheel: Path) -> None:
     modules = {f"agentgym/{file.name}" for file in (ROOT / "agentgym").glob("*.py")}
     for folder in FOLDERS:
         modules |= {f"agentgym/{file.relative_to(ROOT)}" for file in (ROOT / folder).rglob("*.py")}
-    wanted = {
-        "agentgym/py.typed",
-        *modules,
-        *(f"agentgym/recipes/{file.name}" for file in (ROOT / "recipes").iterdir()),
-    }
+    recipes = {f"agentgym/recipes/{file.name}" for file in (ROOT / "recipes").iterdir()}
+    wanted = {"agentgym/py.typed", *modules, *recipes}
     expect(wanted <= content, f"lacks {sorted(wanted - content)}")
     expect({name for name in content if name.endswith(".py")} == modules, "holds modules that the checkout lacks")
     expect(all(name.startswith("agentgym/") for name in content), "holds files outside agentgym/")
