@@ -57,7 +57,9 @@ class Policy:
         """
         path = resolve_checkpoint(name)
         settings = read_settings(path, overrides or {})
-        return cls(TransformersEngine.from_pretrained(path, name=f"hf/{name}", device=device), settings)
+        # Steps of a usual size would be rounded away in shorter numbers.
+        engine = TransformersEngine.from_pretrained(path, name=f"hf/{name}", device=device, dtype=torch.float32)
+        return cls(engine, settings)
 
     @property
     def model(self) -> PreTrainedModel:

@@ -49,7 +49,8 @@ class SlotCache:
         config = model.config.to_dict()
         kinds = set(config.get("layer_types") or ["full_attention"])
         window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
-        return kinds == {"full_attention"} and not window and "num_hidden_layers" in config
+        known = {"num_hidden_layers", "num_attention_heads"} <= config.keys()
+        return kinds == {"full_attention"} and not window and known
 
     def clear(self) -> None:
         """Forgets everything."""
@@ -135,7 +136,8 @@ class SlotCache:
             output = self._model(
                 input_ids=input_ids.to(device),
                 attention_mask=mask.to(device),
-                position_ids=positions.to(device),
+                # Padding may lie behind the last position that the model knows.
+                position_ids=positions.clamp(max=total - 1).to(device),
                 use_cache=True,
                 logits_to_keep=_kept(sizes).to(device),
                 **{self._argument: cache},

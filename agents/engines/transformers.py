@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 import transformers
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 from agentgym.agents.prompts.chat import ChatEncoder
-from agentgym.errors import ConfigError, DataError, EngineError
+from agentgym.errors import AgentGymError, ConfigError, DataError, EngineError
 from agentgym.spans import decode_bytes
 
 from .base import Engine, Request, Sample
@@ -69,20 +70,37 @@ class TransformersEngine(Engine):
         self._flush: asyncio.Task[None] | None = None
 
     @classmethod
-    def from_pretrained(cls, path: Path, *, name: str, device: str = "auto", max_batch: int = 64) -> TransformersEngine:
+    def from_pretrained(
+        cls, path: Path, *, name: str, device: str = "auto", dtype: torch.dtype | None = None, max_batch: int = 64
+    ) -> TransformersEngine:
         """Loads a folder written by ``save_pretrained``; nothing is downloaded and no code in it is run.
+
+        Args:
+            path: the folder.
+            name: the model string.
+            device: torch device; ``auto`` takes a GPU if there is one.
+            dtype: of the weights; None for fp32 on a CPU and the checkpoint's own elsewhere.
+            max_batch: most rows in one forward pass.
 
         Raises:
             DataError: if the folder cannot be loaded.
         """
         target = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+        transformers.utils.logging.disable_progress_bar()  # loading is announced by whoever asks for it
         try:
             tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-            model = AutoModelForCausalLM.from_pretrained(
-                path, local_files_only=True, use_safetensors=True, dtype=torch.float32 if target == "cpu" else "auto"
+            model, found = AutoModelForCausalLM.from_pretrained(
+                path,
+                local_files_only=True,
+                use_safetensors=True,
+                dtype=dtype or (torch.float32 if target == "cpu" else "auto"),
+                output_loading_info=True,
             )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise DataError(f"{path}: cannot load this model ({str(error).splitlines()[0]}); save it again") from error
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+            raise DataError(f"{path}: cannot load this model ({_first_line(error)}); save it again") from error
+        if found["missing_keys"]:
+            # The library would go on with random numbers in their place.
+            raise DataError(f"{path}: weights are missing ({min(found['missing_keys'])}, …); save it again")
         engine = cls(model.to(target), tokenizer, name=name, max_batch=max_batch)
         engine.versions = {**engine.versions, "weights": fingerprint(path)}
         return engine
@@ -96,7 +114,9 @@ class TransformersEngine(Engine):
     @cached_property
     def pieces(self) -> list[bytes]:
         """The bytes of every id; end marks have none."""
-        return token_bytes(self.tokenizer, silent=self._end_ids)
+        known = token_bytes(self.tokenizer, silent=self._end_ids)
+        # Models may have more ids than their tokenizer, for the sake of round numbers.
+        return known + [b""] * (int(self.model.get_input_embeddings().weight.shape[0]) - len(known))
 
     @property
     def context_length(self) -> int:
@@ -128,13 +148,14 @@ class TransformersEngine(Engine):
                 count = len(self._waiting)
                 for _ in range(4):
                     await asyncio.sleep(0)
-            batch, self._waiting = self._waiting[: self._max_batch], self._waiting[self._max_batch :]
+            owed = [pair for pair in self._waiting if not pair[1].done()]  # the others were given up by their callers
+            batch, self._waiting = owed[: self._max_batch], owed[self._max_batch :]
             try:
-                samples = self.sample([request for request, _ in batch])
-            except ConfigError as error:
+                samples = self.sample([request for request, _ in batch]) if batch else []
+            except AgentGymError as error:
                 self._fail(batch, error)
-            except RuntimeError as error:  # out of memory, a broken kernel: the machine's fault, not the policy's
-                self._fail(batch, EngineError(f"{self.name}: {str(error).splitlines()[0]}"))
+            except Exception as error:  # out of memory, a broken kernel: nobody may be left waiting
+                self._fail(batch, EngineError(f"{self.name}: {_first_line(error)}"))
             else:
                 for (_, future), sample in zip(batch, samples, strict=True):
                     if not future.done():
@@ -152,15 +173,21 @@ class TransformersEngine(Engine):
 
         Raises:
             ConfigError: if a prompt is empty or does not fit into the model's context.
+            EngineError: if the model's logits are not numbers.
         """
         self.model.eval()
         for request in requests:
-            if not 0 < len(request.prompt_ids) < self.context_length:
+            # An output without a choice may be cut off at the end of the context, a command may not.
+            needed = max((len(self.choices.ids(command)) for command in request.choices or ()), default=1)
+            if not 0 < len(request.prompt_ids) <= self.context_length - needed:
                 raise ConfigError(
                     f"a prompt of {len(request.prompt_ids)} tokens does not fit into the {self.context_length} of "
                     f"{self.name}; use style=windowed, less history or fewer steps"
                 )
-        names = [request.session or f"unnamed {number}" for number, request in enumerate(requests)]
+        names: list[str] = []
+        for number, request in enumerate(requests):
+            named = request.session is not None and request.session not in names
+            names.append(request.session if request.session is not None and named else f"unnamed {number}")
         rows = [self._row(request, slot) for request, slot in zip(requests, self._cache.seat(names), strict=True)]
         by_slot = sorted(rows, key=lambda row: row.slot)
         while any(row.finish is None for row in rows):
@@ -172,7 +199,7 @@ class TransformersEngine(Engine):
                 if row.finish is not None:
                     row.pending = []  # read along with the next prompt, if there is one
         for name, request in zip(names, requests, strict=True):
-            if request.session is None:
+            if name != request.session:
                 self._cache.release(name)
         return [self._sample(row) for row in rows]
 
@@ -206,6 +233,8 @@ class TransformersEngine(Engine):
             row.finish = "length"
 
     def _advance(self, row: _Row, logits: npt.NDArray[np.float32]) -> None:
+        if not np.isfinite(logits.max()):
+            raise EngineError(f"{self.name}: its logits are not finite numbers; its weights are broken")
         allowed = None if row.trie is None else sorted(row.trie)
         self._write(row, *draw(logits, row.request.sampling, row.generator.random(), allowed))
         self._force(row)
@@ -222,3 +251,7 @@ class TransformersEngine(Engine):
     def _sample(self, row: _Row) -> Sample:
         pieces = tuple(self.pieces[token] for token in row.ids)
         return Sample(decode_bytes(pieces), tuple(row.ids), tuple(row.logprobs), pieces, row.finish or "length")
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
