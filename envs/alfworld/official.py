@@ -19,6 +19,7 @@ from .pddl import read_problem
 from .record import FAMILY_OF_TYPE, PARAM_KEYS, SPLITS, Record
 
 LAYOUT_FOLDER = "json_2.1.1"
+GAME_FILE, TRAJ_FILE = "game.tw-pddl", "traj_data.json"
 
 # (first 16 digits of the SHA-256 of the domain, the same of the grammar without its sentence) -> logic version
 _KNOWN_LOGIC = {
@@ -58,20 +59,29 @@ def import_layout(root: str | Path, *, allow_unknown_logic: bool = False) -> dic
     for split in SPLITS:
         if not (base / split).is_dir():
             continue
-        records: list[Record] = []
-        skipped: Counter[str] = Counter()
-        for path in sorted((base / split).glob("*/*/traj_data.json")):
-            outcome = _import(path.parent, allow_unknown_logic)
-            if isinstance(outcome, Record):
-                records.append(outcome)
-            else:
-                skipped[outcome] += 1
-        splits[split] = ImportedSplit(tuple(sorted(records, key=lambda record: record.id)), dict(skipped))
+        splits[split] = import_split(base / split, allow_unknown_logic=allow_unknown_logic)
     if not any(imported.records for imported in splits.values()):
         raise DataError(
             f"{base}: no games found; point to the folder that holds {LAYOUT_FOLDER}/ with {', '.join(SPLITS)} in it"
         )
     return splits
+
+
+def import_split(folder: str | Path, *, allow_unknown_logic: bool = False) -> ImportedSplit:
+    """Import the games of one split folder, whose name is the split.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    records: list[Record] = []
+    skipped: Counter[str] = Counter()
+    for path in sorted(Path(folder).glob(f"*/*/{TRAJ_FILE}")):
+        outcome = _import(path.parent, allow_unknown_logic)
+        if isinstance(outcome, Record):
+            records.append(outcome)
+        else:
+            skipped[outcome] += 1
+    return ImportedSplit(tuple(sorted(records, key=lambda record: record.id)), dict(skipped))
 
 
 def import_trial(folder: str | Path, *, allow_unknown_logic: bool = False) -> Record:
@@ -92,7 +102,7 @@ def logic_version(domain: str, grammar: str, where: str) -> str:
     Raises:
         DataError: unknown hashes; the message names them.
     """
-    start, end = _sentence_span(grammar, where)
+    start, end = sentence_span(grammar, where)
     template = f"{grammar[:start]}UNKNOWN GOAL{grammar[end:]}"
     hashes = _sha256(domain)[:16], _sha256(template)[:16]
     if hashes not in _KNOWN_LOGIC:
@@ -107,15 +117,15 @@ def _import(folder: Path, allow_unknown_logic: bool) -> Record | str:
     """Return the record of a trial, or why it is not a game."""
     folder = folder.absolute()
     task, trial, split = folder.parent.name, folder.name, folder.parent.parent.name
-    traj = _read_json(folder / "traj_data.json")
-    game_file = folder / "game.tw-pddl"
+    traj = read_json(folder / TRAJ_FILE)
+    game_file = folder / GAME_FILE
     if any(word in part for word in ("movable", "Sliced") for part in (task, trial)):
         return "movable_or_sliced"
     if traj.get("task_type") not in FAMILY_OF_TYPE:
         return "other_task_type"
     if not game_file.exists():
         return "no_game_file"
-    game = _read_json(game_file)
+    game = read_json(game_file)
     if game.get("solvable") is not True:
         return "unsolvable"
     where = str(game_file)
@@ -124,7 +134,7 @@ def _import(folder: Path, allow_unknown_logic: bool) -> Record | str:
             raise DataError(f"{where}: {key!r} is missing; fetch the game file again")
     if not allow_unknown_logic:
         logic_version(game["pddl_domain"], game["grammar"], where)
-    start, end = _sentence_span(game["grammar"], where)
+    start, end = sentence_span(game["grammar"], where)
     facts, goal = read_problem(game["pddl_problem"], where)
     try:
         params = {key: traj["pddl_params"][key] for key in PARAM_KEYS}
@@ -132,9 +142,9 @@ def _import(folder: Path, allow_unknown_logic: bool) -> Record | str:
         human = [annotation["task_desc"].strip() for annotation in traj["turk_annotations"]["anns"]]
         recorded_trial = traj["task_id"]
     except (KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{folder / 'traj_data.json'}: lacks {error}; fetch the trial again") from error
+        raise DataError(f"{folder / TRAJ_FILE}: lacks {error}; fetch the trial again") from error
     if recorded_trial != trial:
-        raise DataError(f"{folder / 'traj_data.json'}: belongs to {recorded_trial!r}; fetch the trial again")
+        raise DataError(f"{folder / TRAJ_FILE}: belongs to {recorded_trial!r}; fetch the trial again")
     target = params["toggle_target"] if goal[0] == "light" else params["parent_target"]
     if goal[1:] != (f"{params['object_target']}type".lower(), f"{target}type".lower()):
         raise DataError(f"{where}: the goal {goal} contradicts the parameters in traj_data.json; fetch the trial again")
@@ -154,8 +164,12 @@ def _import(folder: Path, allow_unknown_logic: bool) -> Record | str:
     )
 
 
-def _sentence_span(grammar: str, where: str) -> tuple[int, int]:
-    """Start and end of the task sentence in a grammar."""
+def sentence_span(grammar: str, where: str) -> tuple[int, int]:
+    """Start and end of the task sentence in a grammar.
+
+    Raises:
+        DataError: there is none.
+    """
     start = grammar.find(_SENTENCE_START)
     end = grammar.find(_SENTENCE_END, start)
     if start < 0 or end < 0:
@@ -163,7 +177,12 @@ def _sentence_span(grammar: str, where: str) -> tuple[int, int]:
     return start + len(_SENTENCE_START), end
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a file that holds one JSON object.
+
+    Raises:
+        DataError: it cannot be read, or holds something else.
+    """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
