@@ -194,7 +194,8 @@ def _texts(env: str, split: str, play: PlaySettings, games: int = 300) -> Iterat
     world = registry.make(env, split)
     teacher = demonstrator(env)
     texts = prompt_set(play.prompts)
-    for index in range(min(games, len(world.panel))):
+    # Spread over the panel: it is sorted by name, so its beginning is all of one kind.
+    for index in range(0, len(world.panel), max(1, len(world.panel) // games)):
         observation, info = world.reset(seed=0, options={"task": index})
         player = teacher(Seed((index, "tokenizer")), wander=True)
         steps: list[Step] = []
