@@ -64,7 +64,7 @@ def main() -> None:
         for name, *rest in CHECKS:
             print("$", name, *rest, flush=True)
             if run([str(BIN / name), *rest]) != 0:
-                failed.append(" ".join([name, *rest[:1]]))
+                failed.append(name)
         if failed:
             sys.exit(f"error: mend what is said above by {', '.join(failed)}")
     except KeyboardInterrupt:

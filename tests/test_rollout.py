@@ -289,6 +289,8 @@ def test_a_broken_episode_is_tried_again_with_the_same_seed_and_another_environm
     made = 0
 
     class Flaky(GuessEnv):
+        number = 0
+
         def _play(self, action: str) -> Outcome:
             if self.number < 3:
                 raise RuntimeError("worker lost")
@@ -348,6 +350,6 @@ def test_an_error_of_the_receiver_ends_everything_and_finishes_players() -> None
 
 
 @pytest.mark.parametrize("options", [{"concurrency": 0}, {"attempts": 0}])
-def test_senseless_numbers_are_refused(options: dict[str, int]) -> None:
+def test_senseless_numbers_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         collect(JOBS, Actor(lambda observation, info: ""), **options)

@@ -35,8 +35,8 @@ def test_a_number_and_its_digits_differ() -> None:
 
 
 def test_generators_are_fresh_and_touch_no_global_state() -> None:
-    python, numpy = random.getstate(), np.random.get_state()[1].copy()
+    python, numpy = random.getstate(), np.random.get_state(legacy=False)["state"]["key"].copy()
     first = Seed((0, "x")).generator().random(8)
     assert (first == Seed((0, "x")).generator().random(8)).all()
     assert (first != Seed((0, "y")).generator().random(8)).all()
-    assert random.getstate() == python and (np.random.get_state()[1] == numpy).all()
+    assert random.getstate() == python and (np.random.get_state(legacy=False)["state"]["key"] == numpy).all()

@@ -71,7 +71,7 @@ class GuessEnv(TextEnv):
             state_key=state,
         )
 
-    def _plan(self) -> tuple[str, ...]:
+    def _plan(self) -> tuple[str, ...] | None:
         return (f"guess {self.secret}",)
 
 

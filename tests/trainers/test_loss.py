@@ -92,7 +92,7 @@ def test_k1_and_k3_have_the_divergence_as_their_mean(probabilities: list[float],
     reference = reference / reference.sum()
     divergence = float((policy * (policy / reference).log()).sum())
     for kind in ("k1", "k3"):
-        mean = float((policy * kl_penalty(policy.log(), reference.log(), kind)).sum())  # type: ignore[arg-type]
+        mean = float((policy * kl_penalty(policy.log(), reference.log(), kind)).sum())
         assert mean == pytest.approx(divergence, abs=1e-9)
 
 

@@ -75,17 +75,22 @@ def test_the_oracle_wins_every_game(sample: list[Record]) -> None:
         assert engine.won
 
 
+def mapping(record: Record, predicate: str) -> dict[str, str]:
+    """Facts of two arguments, first to second."""
+    return {first: second for first, second in record.facts[predicate]}
+
+
 def test_games_obey_the_tables(sample: list[Record]) -> None:
     for record in sample:
-        types = dict(record.facts["receptacletype"])
+        types = mapping(record, "receptacletype")
         assert {types[name] for (name,) in record.facts.get("openable", ())} <= {f"{t.lower()}type" for t in OPENABLE}
         kind, otype, goal = record.goal
         if kind != "light":
             assert goal in types.values()
             assert otype in CAN_CONTAIN[goal]
-        places = dict(record.facts["receptacleatlocation"])
-        where = dict(record.facts["objectatlocation"])
-        assert dict(record.facts["atlocation"])["agent1"] not in places.values()
+        places = mapping(record, "receptacleatlocation")
+        where = mapping(record, "objectatlocation")
+        assert mapping(record, "atlocation")["agent1"] not in places.values()
         inside: dict[str, set[str]] = {}
         for name, receptacle in record.facts["inreceptacle"]:
             inside.setdefault(name, set()).add(places[receptacle])

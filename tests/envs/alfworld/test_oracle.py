@@ -40,6 +40,7 @@ def test_plan_of_the_mini_game(mini: Game) -> None:
         "move mug 2 to cabinet 1",
     )
     assert engine.observation_key == key
+    assert commands is not None
     check(engine, commands)
     assert plan(engine) == ()
 
@@ -76,6 +77,7 @@ def test_stops_when_the_object_still_lies_in_another_goal_receptacle(mini_json: 
     engine = Engine(compile_game(Record.from_json(mini_json, "x:1")))
     commands = plan(engine)
     assert commands == ("go to countertop 1", "take mug 2 from countertop 1", "clean mug 2 with sinkbasin 1")
+    assert commands is not None
     check(engine, commands)
 
 
@@ -104,10 +106,10 @@ def test_plan_speaks_the_old_wording(mini_record: Record) -> None:
 def test_plans_win_from_anywhere(game: Game, choices: list[int]) -> None:
     engine = Engine(game)
     for choice in choices:
-        commands = [command for command in engine.admissible if not command.startswith("go to ")]
+        options = [command for command in engine.admissible if not command.startswith("go to ")]
         if choice % 3 == 0:
-            commands = list(engine.admissible)
-        engine.step(commands[choice % len(commands)])
+            options = list(engine.admissible)
+        engine.step(options[choice % len(options)])
     commands = plan(engine)
     if commands is None:
         assert engine.state.held >= 0
@@ -118,7 +120,7 @@ def test_plans_win_from_anywhere(game: Game, choices: list[int]) -> None:
 
 @pytest.mark.parametrize(("split", "total"), [("valid_seen", 812), ("valid_unseen", 788)])
 def test_official_validation_games(shared_data: Path, split: str, total: int) -> None:
-    longest = dict.fromkeys(FAMILIES, 0)
+    longest: dict[str, int] = dict.fromkeys(FAMILIES, 0)
     commands = 0
     for record in read_pack(shared_data / "alfworld" / f"{split}.jsonl.xz"):
         engine = Engine(compile_game(record))

@@ -116,8 +116,8 @@ rewards = st.lists(st.floats(-100, 100, allow_subnormal=False), min_size=2, max_
 def test_order_does_not_show_and_the_mean_is_zero(values: list[float], seed: int) -> None:
     order = np.random.Generator(np.random.Philox(seed)).permutation(len(values))
     for scale in ("std", "none"):
-        result = normalise(values, scale)  # type: ignore[arg-type]
-        assert normalise([values[i] for i in order], scale).tolist() == result[order].tolist()  # type: ignore[arg-type]
+        result = normalise(values, scale)
+        assert normalise([values[i] for i in order], scale).tolist() == result[order].tolist()
         assert abs(result.sum()) < 1e-6
         assert np.isfinite(result).all()
 

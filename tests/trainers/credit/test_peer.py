@@ -22,7 +22,8 @@ def test_ties_go_to_the_lowest_member_wherever_it_stands(build: Any) -> None:
     group = build.group([False, True, True], turns=[1, 4, 4])
     turned = Group(episodes=tuple(reversed(group.episodes)))
     for choice in ("shortest", "longest", "first"):
-        assert turned.episodes[choose_peer(turned, 2, choice, None)].member == 1
+        peer = choose_peer(turned, 2, choice, None)
+        assert peer is not None and turned.episodes[peer].member == 1
 
 
 def test_the_random_peer_is_fixed_by_the_seed_and_reaches_every_success(build: Any) -> None:

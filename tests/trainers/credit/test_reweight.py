@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.trainers.credit.reweight import mean_gap, multipliers, squash
+from agentgym.trainers.credit.reweight import Squash, mean_gap, multipliers, squash
 
-KINDS = ("sigmoid", "exp", "tanh", "clip")
+KINDS: tuple[Squash, ...] = ("sigmoid", "exp", "tanh", "clip")
 WEIGHT_BOUNDS = {
     "mean_one": (0.96, 1.04),
     "none": (0.96, 1.04),
@@ -77,7 +77,7 @@ def test_what_leaves_every_multiplier_at_one(pairs: list[tuple[float, int]], gap
     equal = multipliers(squash(np.full_like(gaps, gap), "sigmoid", 0.2), lengths, "mean_one", 0.2, coefficient)
     assert equal == pytest.approx(np.ones(len(gaps)), abs=1e-12)
     for balance in ("mean_one", "ratio", "none"):
-        zero_gap = multipliers(squash(np.zeros_like(gaps), "sigmoid", 0.2), lengths, balance, 0.2, coefficient)  # type: ignore[arg-type]
+        zero_gap = multipliers(squash(np.zeros_like(gaps), "sigmoid", 0.2), lengths, balance, 0.2, coefficient)
         assert zero_gap.tolist() == [1.0] * len(gaps)
     for balance in ("mean_one", "ratio", "mass_inside", "none"):
         no_share = multipliers(squash(gaps, "sigmoid", 0.2), lengths, balance, 0.2, 0.0)  # type: ignore[arg-type]

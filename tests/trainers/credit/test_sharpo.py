@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -237,7 +238,7 @@ def test_segment_turn_and_apply_to_turn(build: Any, gap_scorer: Any) -> None:
         return [sorted(set(np.round(tokens / base, 6))) for tokens in credit.table.token_advantages(group)[0]]
 
     def weight(gap: float) -> float:
-        return round(1 + np.tanh(-gap / 2), 6)
+        return round(1 + math.tanh(-gap / 2), 6)
 
     assert got(apply_to="turn") == [[weight(0.25)], [1.0], [weight(-0.2)]]
     assert got(segment="turn") == [[weight(1 / 6)], [weight((1.0 - 0.8) / 10)], [weight((1.0 - 1.2) / 8)]]
