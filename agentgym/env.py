@@ -16,7 +16,7 @@ import json
 import string
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import gymnasium
@@ -26,6 +26,10 @@ from .task import Panel, Task
 
 OPEN_TAG = "<action>"
 CLOSE_TAG = "</action>"
+NO_SEGMENT = -1
+"""``info["segment"]`` after `reset`; a number, because Gymnasium's vector environments stack these values in an array."""
+
+_NO_PARTS: Mapping[str, float] = {}
 
 
 class Info(TypedDict):
@@ -39,9 +43,10 @@ class Info(TypedDict):
         success: whether the task is solved now.
         score: how well, in [0, 1].
         state_key: hash of the true Markov state, equal on every machine; None if the environment has none.
-        segment: index of the environment-facing segment just closed; None after `reset`.
+        segment: index of the environment-facing segment just closed; `NO_SEGMENT` after `reset`.
         reward_parts: the reward of the last step by its parts.
         expert_plan: actions that solve the task from here, if the environment was made with ``expert_plan=True``.
+        diagnostics: what an environment tells those who study it, if it was asked to; never part of an observation.
     """
 
     task: str
@@ -51,9 +56,10 @@ class Info(TypedDict):
     success: bool
     score: float
     state_key: str | None
-    segment: int | None
+    segment: int
     reward_parts: Mapping[str, float]
     expert_plan: NotRequired[tuple[str, ...] | None]
+    diagnostics: NotRequired[Mapping[str, object]]
 
 
 class Action(NamedTuple):
@@ -72,19 +78,17 @@ class Action(NamedTuple):
     well_formed: bool
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What an action did, as `TextEnv._play` returns it."""
 
     observation: str
     reward: float
     terminated: bool
     accepted: bool | None = None
-    reward_parts: Mapping[str, float] = field(default_factory=dict)
+    reward_parts: Mapping[str, float] = _NO_PARTS
 
 
-@dataclass(frozen=True)
-class Description:
+class Description(NamedTuple):
     """What an environment says of its present state, as `TextEnv._describe` returns it."""
 
     goal: str
@@ -125,6 +129,7 @@ class TextEnv(gymnasium.Env[str, str]):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
     _characters = string.printable
+    _longest_observation = 1 << 20
 
     def __init__(self, panel: Panel, *, max_steps: int = 50, expert_plan: bool = False) -> None:
         if not panel:
@@ -134,8 +139,6 @@ class TextEnv(gymnasium.Env[str, str]):
         self.panel = panel
         self.max_steps = max_steps
         self.expert_plan = expert_plan
-        self.observation_space = gymnasium.spaces.Text(1 << 20, min_length=0, charset=self._characters)
-        self.action_space = gymnasium.spaces.Text(256, min_length=1, charset=self._characters)
         self._task: Task | None = None
         self._actions: list[str] = []
         self._seed = 0
@@ -164,6 +167,17 @@ class TextEnv(gymnasium.Env[str, str]):
         return parse_tagged(output)
 
     # ---- Gymnasium's face ----------------------------------------------------------------------------------------
+
+    # Made when asked for: a text space takes more memory than most episodes.
+    @cached_property
+    def observation_space(self) -> gymnasium.spaces.Text:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Texts up to the longest that this kind of environment shows."""
+        return gymnasium.spaces.Text(self._longest_observation, min_length=0, charset=self._characters)
+
+    @cached_property
+    def action_space(self) -> gymnasium.spaces.Text:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Short texts, to draw from; `step` answers any text."""
+        return gymnasium.spaces.Text(256, min_length=1, charset=self._characters)
 
     @property
     def task(self) -> Task:
@@ -214,11 +228,12 @@ class TextEnv(gymnasium.Env[str, str]):
         if self._last is not None and (self._last[2] or self._last[3]):
             observation, _, terminated, truncated, info = self._last
             return observation, 0.0, terminated, truncated, info
-        outcome = self._play(action)
+        observation, reward, terminated, accepted, parts = self._play(action)
         self._actions.append(action)
-        truncated = not outcome.terminated and self.steps >= self.max_steps
-        info = self._info(task, outcome.accepted, self.steps - 1, outcome.reward_parts)
-        self._last = (outcome.observation, outcome.reward, outcome.terminated, truncated, info)
+        steps = len(self._actions)
+        truncated = not terminated and steps >= self.max_steps
+        info = self._info(task, accepted, steps - 1, parts)
+        self._last = (observation, reward, terminated, truncated, info)
         return self._last
 
     # ---- snapshots -----------------------------------------------------------------------------------------------
@@ -256,21 +271,21 @@ class TextEnv(gymnasium.Env[str, str]):
         self._last = None
         self._task = self.panel[index]
         observation = self._begin(index, self._seed)
-        return observation, self._info(self._task, None, None, {})
+        return observation, self._info(self._task, None, NO_SEGMENT, _NO_PARTS)
 
-    def _info(self, task: Task, accepted: bool | None, segment: int | None, parts: Mapping[str, float]) -> Info:
-        state = self._describe()
-        info = Info(
-            task=task.id,
-            goal=state.goal,
-            admissible_actions=state.admissible_actions,
-            action_accepted=accepted,
-            success=state.success,
-            score=state.score,
-            state_key=state.state_key,
-            segment=segment,
-            reward_parts=parts,
-        )
+    def _info(self, task: Task, accepted: bool | None, segment: int, parts: Mapping[str, float]) -> Info:
+        goal, success, score, admissible, state_key = self._describe()
+        info: Info = {
+            "task": task.id,
+            "goal": goal,
+            "admissible_actions": admissible,
+            "action_accepted": accepted,
+            "success": success,
+            "score": score,
+            "state_key": state_key,
+            "segment": segment,
+            "reward_parts": dict(parts),
+        }
         if self.expert_plan:
             info["expert_plan"] = self._plan()
         return info

@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentgym.env import CLOSE_TAG, OPEN_TAG, parse_tagged
+from agentgym.env import CLOSE_TAG, NO_SEGMENT, OPEN_TAG, parse_tagged
 from agentgym.errors import ConfigError, DataError, UnknownNameError
 
 
@@ -55,7 +55,7 @@ def test_reset_refuses_what_does_not_exist() -> None:
 def test_info_and_the_end() -> None:
     game = env(max_steps=3, expert_plan=True)
     _, info = game.reset(seed=0, options={"task": 3})
-    assert info["segment"] is None and info["action_accepted"] is None and info.get("expert_plan") == ("guess 3",)
+    assert info["segment"] == NO_SEGMENT and info["action_accepted"] is None and info.get("expert_plan") == ("guess 3",)
     _, reward, terminated, truncated, info = game.step("guess 5")
     assert (reward, terminated, truncated, info["segment"], info["score"]) == (0.0, False, False, 0, 0.8)
     observation, reward, terminated, truncated, info = game.step("guess 3")

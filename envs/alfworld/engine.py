@@ -33,7 +33,7 @@ class Engine:
         accepted: whether the last command was admissible; True after `reset` and `restore`.
     """
 
-    __slots__ = ("_actions", "_admissible", "_won", "accepted", "game", "state")
+    __slots__ = ("_actions", "_admissible", "_observation_key", "_places", "_won", "accepted", "game", "state")
 
     game: Game
     state: State
@@ -42,6 +42,8 @@ class Engine:
     _actions: dict[str, Action] | None
     _admissible: tuple[str, ...] | None
     _won: bool | None
+    _observation_key: str | None
+    _places: bytes | None  # of the encoded state, what only a take or a move changes
 
     def __init__(self, game: Game) -> None:
         """Start at the initial state of the game."""
@@ -100,7 +102,7 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """Return the state as bytes that `restore` takes, in this process or another."""
-        body = _SNAPSHOT_MAGIC + self.game.fingerprint + self._encode(with_left=True)
+        body = _SNAPSHOT_MAGIC + self.game.fingerprint + self._encoded()
         return body + _checksum(body)
 
     def restore(self, snapshot: bytes) -> None:
@@ -136,35 +138,50 @@ class Engine:
         # Both caches are replaced when outdated, never changed in place.
         twin._actions = self._actions
         twin._admissible = self._admissible
+        twin._observation_key = self._observation_key
+        twin._places = self._places
         return twin
 
     @property
     def dynamics_key(self) -> str:
         """Hash of all that decides admissible commands, wins and every text except that of `look`."""
-        return self._key(with_left=False)
+        return self._key(self.state.encode(len(self.game.object_names), with_left=False))
 
     @property
     def observation_key(self) -> str:
         """Hash of the complete state: equal keys, equal futures, in any process."""
-        return self._key(with_left=True)
+        if self._observation_key is None:
+            self._observation_key = self._key(self._encoded())
+        return self._observation_key
 
-    def _encode(self, *, with_left: bool) -> bytes:
-        return self.state.encode(len(self.game.object_names), with_left=with_left)
+    def _encoded(self) -> bytes:
+        if self._places is None:
+            self._places = self.state.encode_places(with_left=True)
+        return self.state.encode_rest(len(self.game.object_names)) + self._places
 
-    def _key(self, *, with_left: bool) -> str:
-        data = self.game.fingerprint + self._encode(with_left=with_left)
-        return hashlib.blake2b(data, digest_size=16).hexdigest()
+    def _key(self, state: bytes) -> str:
+        return hashlib.blake2b(self.game.fingerprint + state, digest_size=16).hexdigest()
 
     def _enter(self, state: State) -> None:
         self.state = state
         self.accepted = True
+        self._moved()
+
+    def _moved(self) -> None:
+        """Forget what the state implies; for effects that change contents and the hand."""
+        self._places = None
         self._outdate()
 
     def _outdate(self) -> None:
-        """Forget what the state implies; for effects that change location, contents, openings or the hand."""
+        """Forget what follows from location and openings; for effects that change them."""
         self._actions = None
         self._admissible = None
+        self._treated()
+
+    def _treated(self) -> None:
+        """Forget what follows from the condition of the objects; for effects that change it."""
         self._won = None
+        self._observation_key = None
 
     def _offered(self) -> dict[str, Action]:
         if self._actions is None:
@@ -261,7 +278,7 @@ class Engine:
         state.present[state.location] = without_index(state.present[state.location], o)
         state.left[r] = with_index(state.left[r], o)
         state.held = o
-        self._outdate()
+        self._moved()
         return f"You pick up the {self.game.object_names[o]} from the {self.game.receptacle_names[r]}."
 
     def _move(self, o: int, r: int) -> str:
@@ -270,7 +287,7 @@ class Engine:
         state.present[state.location] = with_index(state.present[state.location], o)
         state.left[r] = without_index(state.left[r], o)
         state.held = NOTHING
-        self._outdate()
+        self._moved()
         thing, place = self.game.object_names[o], self.game.receptacle_names[r]
         if self.game.logic_version == "0.4.2":
             return f"You move the {thing} to the {place}."
@@ -278,28 +295,29 @@ class Engine:
 
     def _clean(self, o: int, r: int) -> str:
         self.state.clean |= 1 << o
-        self._won = None
+        self._treated()
         return f"You clean the {self.game.object_names[o]} using the {self.game.receptacle_names[r]}."
 
     def _heat(self, o: int, r: int) -> str:
         self.state.hot |= 1 << o
         self.state.cool &= ~(1 << o)
-        self._won = None
+        self._treated()
         return f"You heat the {self.game.object_names[o]} using the {self.game.receptacle_names[r]}."
 
     def _cool(self, o: int, r: int) -> str:
         self.state.cool |= 1 << o
         self.state.hot &= ~(1 << o)
-        self._won = None
+        self._treated()
         return f"You cool the {self.game.object_names[o]} using the {self.game.receptacle_names[r]}."
 
     def _use(self, o: int, _: int) -> str:
         self.state.toggled |= 1 << o
-        self._won = None
+        self._treated()
         return f"You turn on the {self.game.object_names[o]}."
 
     def _slice(self, o: int, knife: int) -> str:
         self.state.sliced |= 1 << o
+        self._treated()
         return f"You sliced the {self.game.object_names[o]} with the {self.game.object_names[knife]}."
 
     def _examine_receptacle(self, r: int, _: int) -> str:

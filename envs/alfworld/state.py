@@ -59,12 +59,20 @@ class State:
 
     def encode(self, objects: int, *, with_left: bool) -> bytes:
         """Return the canonical bytes of the state of a game with that many objects; `with_left=False` omits `left`."""
-        values = [self.location, self.held + 1]
+        return self.encode_rest(objects) + self.encode_places(with_left=with_left)
+
+    def encode_places(self, *, with_left: bool) -> bytes:
+        """Return the part of `encode` that only a take or a move changes, and the larger part: where objects are."""
+        values: list[int] = []
         groups = (self.contents, self.present, self.left) if with_left else (self.contents, self.present)
         for group in groups:
             for indices in group:
                 values.append(len(indices))
                 values += indices
+        return struct.pack(f"<{len(values)}H", *values)
+
+    def encode_rest(self, objects: int) -> bytes:
+        """Return the part of `encode` that goes before `encode_places`."""
         size = (objects + 7) // 8
         return b"".join(
             (
@@ -74,7 +82,7 @@ class State:
                 self.cool.to_bytes(size, "little"),
                 self.sliced.to_bytes(size, "little"),
                 self.toggled.to_bytes(size, "little"),
-                struct.pack(f"<{len(values)}H", *values),
+                struct.pack("<2H", self.location, self.held + 1),
             )
         )
 
