@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -188,5 +188,4 @@ def demonstrator(env: str) -> DemonstratorFactory:
     found = load_object(path)
     if not callable(found):
         raise ConfigError(f"{path} is not callable; name a class like agentgym.trainers.demonstrations.Demonstrator")
-    factory: DemonstratorFactory = found
-    return factory
+    return cast(DemonstratorFactory, found)

@@ -55,7 +55,7 @@ def init_model(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Llama
         num_attention_heads=config.heads,
         num_key_value_heads=config.kv_heads,
         max_position_embeddings=config.context,
-        rope_theta=config.rope_theta,
+        rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
         tie_word_embeddings=True,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -74,10 +74,11 @@ class Policy:
 
     def frozen_copy(self) -> PreTrainedModel:
         """A copy of the present weights that no update reaches."""
-        copy: PreTrainedModel = AutoModelForCausalLM.from_config(self.model.config)
+        copy: Any = AutoModelForCausalLM.from_config(self.model.config)
         copy.load_state_dict(self.model.state_dict())
         copy.to(device=self.model.device, dtype=self.model.dtype).eval()
-        return copy.requires_grad_(False)
+        frozen: PreTrainedModel = copy.requires_grad_(False)
+        return frozen
 
 
 def row_logprobs(model: PreTrainedModel, rows: Sequence[Row]) -> Scores:

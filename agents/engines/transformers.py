@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -89,7 +89,7 @@ class TransformersEngine(Engine):
         transformers.utils.logging.disable_progress_bar()  # loading is announced by whoever asks for it
         try:
             tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-            model, found = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 path,
                 local_files_only=True,
                 use_safetensors=True,
@@ -98,6 +98,7 @@ class TransformersEngine(Engine):
             )
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise DataError(f"{path}: cannot load this model ({_first_line(error)}); save it again") from error
+        model, found = loaded
         if found["missing_keys"]:
             # The library would go on with random numbers in their place.
             raise DataError(f"{path}: weights are missing ({min(found['missing_keys'])}, …); save it again")
@@ -116,7 +117,8 @@ class TransformersEngine(Engine):
         """The bytes of every id; end marks have none."""
         known = token_bytes(self.tokenizer, silent=self._end_ids)
         # Models may have more ids than their tokenizer, for the sake of round numbers.
-        return known + [b""] * (int(self.model.get_input_embeddings().weight.shape[0]) - len(known))
+        embeddings: Any = self.model.get_input_embeddings()
+        return known + [b""] * (int(embeddings.weight.shape[0]) - len(known))
 
     @property
     def context_length(self) -> int:

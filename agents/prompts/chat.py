@@ -62,7 +62,7 @@ class ChatEncoder:
         try:
             return str(
                 self.tokenizer.apply_chat_template(
-                    [dict(message) for message in messages],
+                    [{"role": message["role"], "content": message["content"]} for message in messages],
                     chat_template=self._template,
                     tokenize=False,
                     add_generation_prompt=True,

@@ -39,7 +39,7 @@ def test_a_hint_is_in_every_fresh_prompt_and_once_in_a_growing_one(engine: Trans
     for style in ("windowed", "append"):
         episode, builder = played(engine, style=style, restrict="admissible", prompts="compact")
         plain, informed = builder.rebuild(episode), builder.rebuild(episode, "SECRET word")
-        texts = [engine.tokenizer.decode(ids) for ids in informed]
+        texts = [engine.tokenizer.decode(list(ids)) for ids in informed]
         assert len(texts) > 1
         assert [("SECRET word" in text) for text in texts] == [style == "windowed" or n == 0 for n in range(len(texts))]
         assert style == "windowed" or informed[1:] == plain[1:]
@@ -47,7 +47,7 @@ def test_a_hint_is_in_every_fresh_prompt_and_once_in_a_growing_one(engine: Trans
 
 def test_a_growing_conversation_is_what_the_engine_read(engine: TransformersEngine) -> None:
     episode, _ = played(engine, style="append", restrict="admissible", prompts="compact")
-    text = engine.tokenizer.decode(episode.context_ids(len(episode.turns) - 1))
+    text = engine.tokenizer.decode([*episode.context_ids(len(episode.turns) - 1)])
     expected = "".join(
         f"<|user|>{turn.observation}<|end|><|assistant|>{turn.output_text}<|end|>" for turn in episode.turns[:-1]
     )
@@ -57,7 +57,8 @@ def test_a_growing_conversation_is_what_the_engine_read(engine: TransformersEngi
 def test_history_is_limited(engine: TransformersEngine) -> None:
     steps = [Step(f"room {number}", None, f"go {number}") for number in range(5)]
     story = Story("", (*steps, Step("now")))
-    text = engine.tokenizer.decode(PromptBuilder(engine.encoder, "plain", "windowed", 2).build(story))
+    ids = PromptBuilder(engine.encoder, "plain", "windowed", 2).build(story)
+    text = engine.tokenizer.decode(list(ids))
     assert "go 3" in text and "go 2" not in text
 
 

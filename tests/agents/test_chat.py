@@ -62,7 +62,7 @@ def test_glue_continues_the_rendered_text(encoder: ChatEncoder, ended: bool) -> 
         answer, question = f"<action>go {number}</action>", f"You see {number} keys.\nWhat now?"
         ids += [*encoder.encode(answer), *end, *encoder.glue(question, ended=ended)]
         messages += [said(answer), user(question)]
-    text = encoder.tokenizer.decode(ids, skip_special_tokens=False)
+    text = str(encoder.tokenizer.decode(ids, skip_special_tokens=False))
     if encoder is PLAIN and ended:
         # Without a template the end mark is written by the model alone.
         text = text.replace("<|end|>", "")

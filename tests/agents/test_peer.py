@@ -11,7 +11,9 @@ from agentgym.episode import Episode, Turn
 
 @pytest.fixture
 def long(make: Any) -> Episode:
-    return make.episode([make.turn(f"go to shelf {n}", f"You are at   shelf {n}.\nIt is empty.") for n in range(9)])
+    turns = [make.turn(f"go to shelf {n}", f"You are at   shelf {n}.\nIt is empty.") for n in range(9)]
+    episode: Episode = make.episode(turns)
+    return episode
 
 
 def test_steps_are_numbered_and_the_first_observation_is_left_out(make: Any) -> None:

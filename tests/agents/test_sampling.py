@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from agentgym.agents.engines.sampling import draw, log_softmax
 from agentgym.episode import Sampling
@@ -12,7 +13,7 @@ LOGITS = np.log(np.array([0.05, 0.4, 0.0001, 0.3, 0.2499], dtype=np.float32))
 GRID = (np.arange(20_000) + 0.5) / 20_000
 
 
-def frequencies(sampling: Sampling, allowed: list[int] | None = None) -> np.ndarray:  # type: ignore[type-arg]
+def frequencies(sampling: Sampling, allowed: list[int] | None = None) -> NDArray[np.float64]:
     drawn = [draw(LOGITS, sampling, float(uniform), allowed)[0] for uniform in GRID]
     return np.bincount(drawn, minlength=5) / len(GRID)
 
