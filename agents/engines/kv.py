@@ -120,7 +120,6 @@ class SlotCache:
         input_ids = torch.zeros((rows, width), dtype=torch.long)
         for row, block in enumerate(blocks):
             input_ids[row, : len(block)] = torch.tensor(block, dtype=torch.long)
-            self._ids[row].extend(block)
         positions = starts[:, None] + torch.arange(width)
         total = int((starts + sizes).max())
         # Padding is written behind the end of its context, where the next block will overwrite it.
@@ -142,6 +141,8 @@ class SlotCache:
                 logits_to_keep=_kept(sizes).to(device),
                 **{self._argument: cache},
             )
+        for row, block in enumerate(blocks):
+            self._ids[row].extend(block)  # not before: a model that failed has read nothing
         column = torch.searchsorted(_kept(sizes), (sizes - 1).clamp(min=0))
         logits: Tensor = output.logits[torch.arange(rows), column.to(device)].float()
         return logits
@@ -230,20 +231,26 @@ class _Layer(DynamicLayer):  # type: ignore[misc]  # the library is not typed
         return found[0][:rows, :, : self._total], found[1][:rows, :, : self._total]
 
     def swap(self, one: int, other: int) -> None:
-        """Exchanges two slots."""
-        for buffer in self._buffers or ():
-            if max(one, other) < buffer.shape[0]:
-                buffer[[one, other]] = buffer[[other, one]]
+        """Exchanges two slots, of which one may be too new to be in the buffers."""
+        if self._buffers is None:
+            return
+        keys, values = (_grown(buffer, max(one, other) + 1, 0) for buffer in self._buffers)
+        self._buffers = (keys, values)
+        for buffer in self._buffers:
+            buffer[[one, other]] = buffer[[other, one]]
 
     def _with_room(self, buffer: Tensor | None, states: Tensor) -> Tensor:
-        slots, room = self._shape
-        if buffer is not None and buffer.shape[0] >= slots and buffer.shape[2] >= room:
-            return buffer
-        old = (0, 0) if buffer is None else (buffer.shape[0], buffer.shape[2])
-        grown = states.new_zeros((max(slots, old[0]), states.shape[1], max(room, old[1]), states.shape[3]))
-        if buffer is not None:
-            grown[: old[0], :, : old[1]] = buffer
-        return grown
+        return _grown(states[:0, :, :0] if buffer is None else buffer, *self._shape)
+
+
+def _grown(buffer: Tensor, slots: int, room: int) -> Tensor:
+    """The buffer with at least so many slots and positions; the new ones are zero."""
+    had, heads, length, size = buffer.shape
+    if had >= slots and length >= room:
+        return buffer
+    grown = buffer.new_zeros((max(slots, had), heads, max(room, length), size))
+    grown[:had, :, :length] = buffer
+    return grown
 
 
 class _grouped_attention:

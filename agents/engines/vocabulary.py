@@ -38,12 +38,12 @@ def token_bytes(tokenizer: PreTrainedTokenizerBase, silent: Collection[int]) -> 
     for index, name in enumerate(names):
         if index in silent or name is None:
             pieces.append(b"")
+        elif not byte_level and (match := _BYTE_TOKEN.fullmatch(name)):
+            pieces.append(bytes([int(match[1], 16)]))
         elif index in added:
             pieces.append(added[index].encode())
         elif byte_level and all(character in table for character in name):
             pieces.append(bytes(table[character] for character in name))
-        elif match := _BYTE_TOKEN.fullmatch(name):
-            pieces.append(bytes([int(match[1], 16)]))
         else:
             pieces.append(name.replace("\u2581", " ").encode())
     return pieces
