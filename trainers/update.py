@@ -58,17 +58,23 @@ def update(
         seed: fixes how rows are dealt out over optimiser steps.
 
     Returns:
-        Means over all tokens and steps: loss, kl, entropy, clip fraction, gradient norm, and the largest deviation of
-        the ratio from 1 in the first forward pass, which is before any change.
+        Means over all tokens and steps: loss, kl, entropy, clip fraction, gradient norm; the largest deviation of the
+        ratio from 1 in the first forward pass, which is before any change; and the steps that were skipped because
+        every advantage of their rows was 0.
     """
     sums: dict[str, float] = {}
     norms: list[float] = []
     first = math.nan
+    skipped = 0
     policy.model.eval()  # dropout would make the policy that is trained another one than the policy that acted
     for epoch in range(config.epochs):
         order = seed.child("epoch", epoch).generator().permutation(len(rows))
         for part in np.array_split(order, min(config.minibatches, len(rows))):
             batch = [rows[int(number)] for number in part]
+            if not any(bool((item.advantages != 0).any()) for item in batch):
+                # Nothing to learn. Adam would blow the rounding of the divergence's gradient up to a full step.
+                skipped += 1
+                continue
             weights = _weights(batch, config)
             optimiser.zero_grad(set_to_none=True)
             active = [i for i, item in enumerate(batch) if item.ref is not None or bool((item.advantages != 0).any())]
@@ -93,6 +99,7 @@ def update(
         "update/entropy": sums.get("entropy", 0.0) / tokens,
         "update/clip_fraction": sums.get("clipped", 0.0) / tokens,
         "update/grad_norm": sum(norms) / steps,
+        "update/skipped_steps": float(skipped),
         "update/first_ratio_error": 0.0 if math.isnan(first) else first,
         "update/tokens": sums.get("tokens", 0.0),
     }
