@@ -78,7 +78,8 @@ def table(rows: list[tuple[str, Summary]]) -> Table:
     """One row for each agent: success with its interval, overall and by family."""
     first = rows[0][1]
     grid = Table(
-        title=f"{first.environment}/{first.split}: {first.overall.tasks} games x {first.repeats}, panel {first.panel[:12]}"
+        title=f"{first.environment}/{first.split}: {first.overall.tasks} games x {first.repeats}, "
+        f"panel {first.panel[:12]}"
     )
     grid.add_column("agent")
     for name in ("success", f"{first.confidence:.0%} interval", "steps", *first.families):

@@ -27,7 +27,7 @@ from .task import Panel, Task
 OPEN_TAG = "<action>"
 CLOSE_TAG = "</action>"
 NO_SEGMENT = -1
-"""``info["segment"]`` after `reset`; a number, because Gymnasium's vector environments stack these values in an array."""
+"""``info["segment"]`` after `reset`; a number, because Gymnasium's vector environments stack these values."""
 
 _NO_PARTS: Mapping[str, float] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -47,6 +47,7 @@ class ModelConfig(Section):
 
 def init_model(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     """Random weights for a tokenizer; the global random state is left as it was."""
+    marks: dict[str, Any] = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
     llama = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=config.width,
@@ -58,8 +59,7 @@ def init_model(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Llama
         rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
         tie_word_embeddings=True,
         bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+        **marks,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)

@@ -130,7 +130,8 @@ class SlotCache:
         mask = torch.zeros((rows, 1, width, total), dtype=self._model.dtype)
         mask.masked_fill_(~visible[:, None], torch.finfo(self._model.dtype).min)
         cache = DynamicCache()
-        cache.layers = list(self._layers)
+        layers: list[Any] = [*self._layers]
+        cache.layers = layers
         with _grouped_attention(self._model):
             output = self._model(
                 input_ids=input_ids.to(device),
