@@ -5,14 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from agentgym.env import TextEnv
 from agentgym.errors import UnknownNameError
 from agentgym.registry import EnvSpec, SplitInfo
 from agentgym.task import Panel
 
 from .env import AlfworldEnv
 from .games import load, splits
+from .textworld_backend import TextworldEnv
 
-OPTIONS = ("max_steps", "expert_plan", "logic_version")
+# Backend -> its options. `compiled` is the engine of this package, `textworld` the original one.
+OPTIONS = {
+    "compiled": (
+        "max_steps",
+        "expert_plan",
+        "logic_version",
+        "families",
+        "goal",
+        "diagnostics",
+        "shuffle_numbers",
+    ),
+    "textworld": ("max_steps",),
+}
 
 
 class AlfworldSpec(EnvSpec):
@@ -33,11 +47,16 @@ class AlfworldSpec(EnvSpec):
         """The games of a split as tasks."""
         return load(split, data).panel
 
-    def make(self, split: str, data: Path | None, **options: Any) -> AlfworldEnv:
-        """An environment; see `AlfworldEnv` for the options."""
+    def make(self, split: str, data: Path | None, **options: Any) -> TextEnv:
+        """An environment; see `AlfworldEnv` for the options, and `TextworldEnv` for ``backend="textworld"``."""
+        backend = options.pop("backend", "compiled")
+        if backend not in OPTIONS:
+            raise UnknownNameError("backend of alfworld", str(backend), OPTIONS)
         for key in options:
-            if key not in OPTIONS:
-                raise UnknownNameError("option of alfworld", key, OPTIONS)
+            if key not in OPTIONS[backend]:
+                raise UnknownNameError("option of alfworld", key, (*OPTIONS[backend], "backend"))
+        if backend == "textworld":
+            return TextworldEnv(split, data, **options)
         return AlfworldEnv(load(split, data), **options)
 
 

@@ -35,6 +35,10 @@ class Logic(NamedTuple):
     domain: str
     grammar: str
 
+    def grammar_of(self, sentence: str) -> str:
+        """The grammar of a game with that task sentence."""
+        return self.grammar.replace(_PLACEHOLDER, sentence)
+
 
 def installed_logic() -> Logic:
     """The logic of the installed alfworld 0.4.2; its files are read, the package is not imported.
@@ -107,7 +111,7 @@ def game_file(record: Record, logic: Logic) -> dict[str, Any]:
     walkthrough = plan(Engine(compile_game(record)))
     return {
         "pddl_domain": logic.domain,
-        "grammar": logic.grammar.replace(_PLACEHOLDER, record.task),
+        "grammar": logic.grammar_of(record.task),
         "pddl_problem": problem(record),
         "solvable": True,
         "walkthrough": None if walkthrough is None else list(walkthrough),
