@@ -19,6 +19,7 @@ def draw_curves(lines: Sequence[dict[str, Any]], path: Path, title: str) -> None
     # The figure is made without pyplot, which would keep global state and look for a display.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(10, 6), layout="constrained")
     axes = figure.subplots(2, 2)
@@ -30,6 +31,7 @@ def draw_curves(lines: Sequence[dict[str, Any]], path: Path, title: str) -> None
                 axis.plot(x, y, marker="o", markersize=3, label="evaluation" if kind == "eval" else "rollouts")
         axis.set_title(name, fontsize=10)
         axis.set_xlabel("iteration")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         axis.grid(alpha=0.3)
         if axis.lines:
             axis.legend(fontsize=8)
