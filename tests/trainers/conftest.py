@@ -6,9 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+import tiny_policy
+from agentgym_guess import GuessEnv, panel
 
+from agentgym.agents.engines.player import EngineAgent
 from agentgym.episode import Episode, Group, Status, Turn
+from agentgym.rollout import Job, rollout
+from agentgym.seeding import Seed
 from agentgym.trainers.credit import ScoreRequest, TurnScores
+from agentgym.trainers.policy import Policy
 
 PLAIN = -2.0
 """Log-probability of every token without a hint."""
@@ -113,3 +119,30 @@ def build() -> Build:
 @pytest.fixture(scope="session")
 def gap_scorer() -> type[GapScorer]:
     return GapScorer
+
+
+@pytest.fixture(scope="session")
+def policy() -> Policy:
+    """Shared: tests do not change its weights."""
+    return tiny_policy.policy()
+
+
+class Play:
+    """Real episodes of a guessing game."""
+
+    @staticmethod
+    def episodes(policy: Policy, count: int = 4, *, index: int = 3, max_steps: int = 5) -> list[Episode]:
+        found: dict[int, Episode] = {}
+        rollout(
+            [Job(index, member, Seed((0, index))) for member in range(count)],
+            EngineAgent(policy.engine, policy.settings),
+            lambda: GuessEnv(panel("easy"), max_steps=max_steps),
+            on_episode=lambda job, episode: found.update({job.member: episode}),
+        )
+        assert all(episode.completed for episode in found.values()), found
+        return [found[member] for member in range(count)]
+
+
+@pytest.fixture(scope="session")
+def play_guess() -> Play:
+    return Play()
