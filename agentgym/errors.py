@@ -51,7 +51,10 @@ class RunMismatchError(AgentGymError):
 
 
 class EngineError(AgentGymError):
-    """A model engine that failed. Episodes that meet it are retried, reported apart, and never count as failures."""
+    """A model, or a game in a process of its own, that failed.
+
+    Episodes that meet it are retried, reported apart, and never count as failures.
+    """
 
 
 class TemplateError(AgentGymError):
