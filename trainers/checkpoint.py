@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -73,7 +74,7 @@ def load_optimiser(path: Path, optimiser: torch.optim.Optimizer) -> None:
             index, _, name = key.partition(".")
             state.setdefault(int(index), {})[name] = value
         optimiser.load_state_dict({"state": state, "param_groups": whole["param_groups"]})
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise DataError(f"{path / OPTIMISER} cannot be read ({error}); delete the folder {path.name}") from error
 
 
