@@ -13,7 +13,6 @@ To write an environment, derive from `TextEnv` and implement ``_begin``, ``_play
 from __future__ import annotations
 
 import json
-import string
 from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import gymnasium
 
 from .errors import ConfigError, DataError
+from .spaces import Printable
 from .task import Panel, Task
 
 OPEN_TAG = "<action>"
@@ -128,7 +128,6 @@ class TextEnv(gymnasium.Env[str, str]):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
-    _characters = string.printable
     _longest_observation = 1 << 20
 
     def __init__(self, panel: Panel, *, max_steps: int = 50, expert_plan: bool = False) -> None:
@@ -170,14 +169,14 @@ class TextEnv(gymnasium.Env[str, str]):
 
     # Made when asked for: a text space takes more memory than most episodes.
     @cached_property
-    def observation_space(self) -> gymnasium.spaces.Text:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+    def observation_space(self) -> Printable:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
         """Texts up to the longest that this kind of environment shows."""
-        return gymnasium.spaces.Text(self._longest_observation, min_length=0, charset=self._characters)
+        return Printable(self._longest_observation)
 
     @cached_property
-    def action_space(self) -> gymnasium.spaces.Text:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
+    def action_space(self) -> Printable:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
         """Short texts, to draw from; `step` answers any text."""
-        return gymnasium.spaces.Text(256, min_length=1, charset=self._characters)
+        return Printable(256, min_length=1)
 
     @property
     def task(self) -> Task:

@@ -1,21 +1,29 @@
 """ALFWorld behind the contract: one engine, its games and a step limit.
 
-``terminated`` means won; running out of steps is ``truncated`` and never a success.
+``terminated`` means won; running out of steps is ``truncated`` and never a success. A pickled environment is the name
+of its games and a snapshot, so it is small, and goes on in another process where this one stands.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from agentgym.env import Description, Info, Outcome, TextEnv
-from agentgym.errors import ConfigError, DataError
+from agentgym.errors import ConfigError, DataError, UnknownNameError
+from agentgym.seeding import Seed
+from agentgym.task import Task
 
+from .diagnostics import Reason, progress, refusal
 from .engine import Engine
+from .game import LOGIC_VERSIONS
 from .games import Games
+from .manifest import LogicVersion
 from .oracle import plan
 
-LogicVersion = Literal["0.4.2", "2.1.1"]
+Goal = Literal["template", "human"]
+GOALS: tuple[Goal, ...] = ("template", "human")
 
 
 class AlfworldEnv(TextEnv):
@@ -25,8 +33,22 @@ class AlfworldEnv(TextEnv):
         games: the games of a split.
         max_steps: step limit; every step counts, refused ones too.
         expert_plan: put the oracle's plan into ``info["expert_plan"]``.
-        logic_version: wording and commands: ``0.4.2`` (``move X to Y``) or ``2.1.1`` (``put X in/on Y``).
+        logic_version: wording and commands: ``0.4.2`` (``move X to Y``) or ``2.1.1`` (``put X in/on Y``); None for that
+            of the data.
+        families: play only the games of these task families; none for all.
+        goal: state the goal in the game's own sentence, or in one that a person wrote, drawn by the seed of `reset`.
+            The test of the goal is the same: a person may have left out a condition.
+        diagnostics: put ``{"reason": …, "progress": …}`` into ``info["diagnostics"]``: why the last action did nothing
+            (None if it was taken), and how much of the task is done, in [0, 1]. See `diagnostics`.
+        shuffle_numbers: number things anew in each episode, drawn by the seed of `reset` (ALFWorld's domain
+            randomisation, which it applies to its train split only).
+
+    Raises:
+        ConfigError: for a value out of range, or ``goal="human"`` with games for which no person wrote a sentence.
+        UnknownNameError: for an unknown family, kind of goal or wording.
     """
+
+    _longest_observation = 1 << 13
 
     def __init__(
         self,
@@ -34,14 +56,30 @@ class AlfworldEnv(TextEnv):
         *,
         max_steps: int = 50,
         expert_plan: bool = False,
-        logic_version: LogicVersion = "0.4.2",
+        logic_version: LogicVersion | None = None,
+        families: Sequence[str] = (),
+        goal: Goal = "template",
+        diagnostics: bool = False,
+        shuffle_numbers: bool = False,
     ) -> None:
+        if families:
+            games = games.select(families)
         super().__init__(games.panel, max_steps=max_steps, expert_plan=expert_plan)
-        if logic_version not in ("0.4.2", "2.1.1"):
-            raise ConfigError(f"logic_version is {logic_version!r}; choose 0.4.2 or 2.1.1")
+        wording = logic_version or games.logic_version
+        if wording not in LOGIC_VERSIONS:
+            raise UnknownNameError("logic_version", str(wording), LOGIC_VERSIONS)
+        if goal not in GOALS:
+            raise UnknownNameError("goal", str(goal), GOALS)
+        if goal == "human":
+            games.human_sentences(0)
         self._games = games
-        self._logic_version = logic_version
+        self._logic_version = wording
+        self._goal_kind = goal
+        self._diagnostics = diagnostics
+        self._shuffle_numbers = shuffle_numbers
         self._engine: Engine | None = None
+        self._goal = ""
+        self._reason: Reason | None = None
 
     @property
     def engine(self) -> Engine:
@@ -55,24 +93,35 @@ class AlfworldEnv(TextEnv):
         return self._engine
 
     def _begin(self, index: int, seed: int) -> str:
-        self._engine = Engine(self._games.game(index, self._logic_version))
-        return self._engine.game.intro
+        engine = self._engine = self._new_engine(index, seed)
+        self._reason = None
+        self._goal = engine.game.record.task
+        if self._goal_kind == "human":
+            sentences = self._games.human_sentences(index)
+            self._goal = sentences[Seed(("alfworld", "goal", seed, self.task.id)).value % len(sentences)]
+        return engine.game.introduce(self._goal)
+
+    def _new_engine(self, index: int, seed: int) -> Engine:
+        return Engine(self._games.game(index, self._logic_version, seed if self._shuffle_numbers else None))
 
     def _play(self, action: str) -> Outcome:
         engine = self.engine
         observation = engine.step(action)
         won = engine.won
+        if self._diagnostics:
+            self._reason = None if engine.accepted else refusal(engine, action)
         return Outcome(observation, float(won), won, engine.accepted, {"won": float(won)})
 
     def _describe(self) -> Description:
         engine = self.engine
-        return Description(
-            goal=engine.game.record.task,
-            success=engine.won,
-            score=float(engine.won),
-            admissible_actions=engine.admissible,
-            state_key=engine.observation_key,
-        )
+        won = engine.won
+        return Description(self._goal, won, float(won), engine.admissible, engine.observation_key)
+
+    def _info(self, task: Task, accepted: bool | None, segment: int, parts: Mapping[str, float]) -> Info:
+        info = super()._info(task, accepted, segment, parts)
+        if self._diagnostics:
+            info["diagnostics"] = {"reason": self._reason, "progress": progress(self.engine)}
+        return info
 
     def _plan(self) -> tuple[str, ...] | None:
         return plan(self.engine)
@@ -110,7 +159,23 @@ class AlfworldEnv(TextEnv):
         if last is None:
             return observation, info
         observation, reward, terminated, truncated, accepted = last
+        if self._diagnostics and not accepted:
+            self._reason = refusal(self.engine, actions[-1])
         parts = {"won": float(self.engine.won)}
         info = self._info(self.task, accepted, self.steps - 1, parts)
         self._last = (observation, reward, terminated, truncated, info)
         return observation, info
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the panel, which belongs to the games, and the engine, which a snapshot stands for."""
+        state = {**self.__dict__, "_engine": None if self._engine is None else self._engine.snapshot()}
+        del state["panel"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Builds the engine again."""
+        snapshot = state["_engine"]
+        self.__dict__.update(state, _engine=None, panel=state["_games"].panel)
+        if snapshot is not None:
+            self._engine = self._new_engine(self.panel.index(self.task), self._seed)
+            self._engine.restore(snapshot)

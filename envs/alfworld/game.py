@@ -91,6 +91,10 @@ class Game:
             return f"move {self.object_names[o]} to {self.receptacle_names[r]}"
         return f"put {self.object_names[o]} in/on {self.receptacle_names[r]}"
 
+    def introduce(self, sentence: str) -> str:
+        """Return the text of a reset, with another sentence for the same task."""
+        return f"{self.intro[: -len(self.record.task) - 1]}{sentence}."
+
 
 def compile_game(record: Record, *, shuffle_seed: int | None = None, logic_version: str = "0.4.2") -> Game:
     """Compile a record.

@@ -1,131 +1,241 @@
 from __future__ import annotations
 
+import copy
+import dataclasses
+import pickle
 import warnings
-from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
-import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 
 import agentgym
 from agentgym.env import TextEnv
-from agentgym.envs.alfworld.pack import read_pack, write_pack
-from agentgym.errors import DataError, UnknownNameError
+from agentgym.envs.alfworld.env import AlfworldEnv
+from agentgym.envs.alfworld.games import Games, load
+from agentgym.envs.alfworld.record import FAMILIES, Record
+from agentgym.errors import ConfigError, DataError, UnknownNameError
 
-OFFICIAL_FAMILIES = {"place": 24, "look": 18, "clean": 31, "heat": 23, "cool": 21, "two": 17}
+
+def make(**options: Any) -> TextEnv:
+    return agentgym.make("alfworld", split="generated_valid", **options)
+
+
+def play(env: TextEnv, task: int | str, steps: int = 30, seed: int = 3) -> list[Any]:
+    """A fixed walk, with everything that shows."""
+    observation, info = env.reset(seed=seed, options={"task": task})
+    shown: list[Any] = [observation, info]
+    for i in range(steps):
+        shown.append(env.step(_choose(info, i)))
+        info = shown[-1][4]
+    return shown
+
+
+def _choose(info: agentgym.Info, i: int) -> str:
+    actions = info["admissible_actions"]
+    assert actions is not None
+    return actions[(31 * i + 17) % len(actions)]
+
+
+def test_gymnasium_finds_nothing_wrong() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*(render|spec).*")
+        check_env(make(diagnostics=True, shuffle_numbers=True))
+
+
+def test_families_choose_a_panel_with_a_hash_of_its_own() -> None:
+    whole, some = make(), make(families=("two", "look"))
+    assert {task.family for task in some.panel} == {"look", "two"}
+    assert list(some.panel) == [task for task in whole.panel if task.family in ("look", "two")]
+    assert make(families=["look", "two", "two"]).panel is some.panel
+    assert some.panel.hash != whole.panel.hash == make(families=FAMILIES).panel.hash
+    _, info = some.reset(options={"task": 0})
+    assert info["task"] == some.panel[0].id
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"familys": ("look",)}, UnknownNameError, "did you mean 'families'"),
+        ({"families": ("loook",)}, UnknownNameError, "did you mean 'look'"),
+        ({"families": "look"}, ConfigError, r"families=\('look',\)"),
+        ({"goal": "humans"}, UnknownNameError, "did you mean 'human'"),
+        ({"goal": "human"}, ConfigError, "goal='template'"),
+        ({"logic_version": "0.4.3"}, UnknownNameError, "did you mean '0.4.2'"),
+        ({"max_steps": 0}, ConfigError, "max_steps"),
+    ],
+)
+def test_options_that_do_not_exist(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        make(**options)
+
+
+def test_missing_data_names_the_commands(tmp_path: Path) -> None:
+    for data in (None, tmp_path):
+        with pytest.raises(DataError, match=r"agentgym data get alfworld .*agentgym data import alfworld"):
+            agentgym.make("alfworld", split="train", data=data)
 
 
 @pytest.fixture
-def env() -> TextEnv:
-    return agentgym.make("alfworld", split="generated_valid", expert_plan=True)
+def human(mini_record: Record) -> Games:
+    sentences = (
+        "Clean a mug.",
+        "Wash it; then store it",
+        "",
+        "\x08Put it away",
+        "put the {mug} in",
+        "Rinse & store a mug",
+    )
+    return Games("generated", (dataclasses.replace(mini_record, human=sentences),), "test")
 
 
-def test_passes_gymnasiums_checker() -> None:
-    made = gymnasium.make("agentgym/ALFWorld-v0", split="generated_valid")
+def test_human_goals_change_the_sentence_and_nothing_else(human: Games) -> None:
+    env, plain = AlfworldEnv(human, goal="human"), AlfworldEnv(human)
+    goals = {}
+    for seed in range(20):
+        observation, info = env.reset(seed=seed, options={"task": 0})
+        expected, plain_info = plain.reset(seed=seed, options={"task": 0})
+        goals[seed] = info["goal"]
+        assert observation == expected.replace("put a clean mug in cabinet", info["goal"])
+        assert {**info, "goal": ""} == {**plain_info, "goal": ""}
+        assert env.reset(seed=seed, options={"task": 0})[1]["goal"] == info["goal"]
+    assert set(goals.values()) == {"Clean a mug.", "Rinse & store a mug"}
+    for action in ("go to countertop 1", "take mug 2 from countertop 1"):
+        assert env.step(action)[0] == plain.step(action)[0]
+    twin = AlfworldEnv(human, goal="human")
+    twin.restore(env.snapshot())
+    assert twin.step("look")[4] == env.step("look")[4]
+
+
+def test_human_goals_of_official_games(shared_data: Path) -> None:
+    env = agentgym.make("alfworld", split="valid_seen", data=shared_data, goal="human")
+    records = load("valid_seen", shared_data).records
+    for index in range(0, len(records), 10):
+        observation, info = env.reset(seed=index, options={"task": index})
+        assert info["goal"] in records[index].human and observation.endswith(f"Your task is to: {info['goal']}.")
+
+
+def test_diagnostics_never_show() -> None:
+    told, silent = make(diagnostics=True), make()
+    for step, (with_it, without) in enumerate(zip(play(told, 5), play(silent, 5), strict=True)):
+        if step == 0:
+            assert with_it == without
+            continue
+        info: Any = with_it if step == 1 else with_it[4]
+        diagnostics = info.pop("diagnostics")
+        assert with_it == without and diagnostics["reason"] is None and 0 <= diagnostics["progress"] <= 1
+    told.reset(seed=0, options={"task": 0})
+    *_, info = told.step("take the money")
+    assert info["diagnostics"] == {"reason": "unknown_command", "progress": 0.0} and not info["action_accepted"]
+    _, restored = make(diagnostics=True).restore(told.snapshot())
+    assert restored["diagnostics"] == info["diagnostics"]
+
+
+def test_numbers_are_shuffled_by_the_seed() -> None:
+    env, plain = make(shuffle_numbers=True), make()
+    shown = {seed: str(play(env, 0, steps=5, seed=seed)) for seed in (1, 2, 1)}
+    assert shown[1] != shown[2] and shown[1] == str(play(env, 0, steps=5, seed=1))
+    assert len(env.reset(seed=1, options={"task": 0})[0]) == len(plain.reset(seed=1, options={"task": 0})[0])
+    assert str(play(plain, 0, seed=1)) == str(play(plain, 0, seed=2))
+    env.reset(seed=1, options={"task": 0})
+    twin = make(shuffle_numbers=True)
+    twin.restore(env.snapshot())
+    assert twin.step("look") == env.step("look")
+
+
+def test_spelling_counts_and_length_does_not() -> None:
+    env = make(max_steps=10, diagnostics=True)
+    _, info = env.reset(seed=0, options={"task": 0})
+    go = _choose(info, 0)
+    key = info["state_key"]
+    for action in (go.upper(), go.replace(" ", "  "), "x" * 1_000_000, "", "\x00\ud800", go + "\n\n" + go):
+        observation, reward, _, _, info = env.step(action)
+        assert (observation, reward, info["action_accepted"], info["state_key"]) == (
+            "Nothing happens.",
+            0.0,
+            False,
+            key,
+        )
+    assert env.step(f"  {go}\n")[4]["action_accepted"] and env.steps == 7
+
+
+def test_a_game_that_is_won_at_the_start_is_refused(mini_record: Record) -> None:
+    facts = {**mini_record.facts, "isclean": (("mug_bar_2",),)}
+    env = AlfworldEnv(Games("generated", (dataclasses.replace(mini_record, facts=facts),), "test"))
+    with pytest.raises(DataError, match="met at the start; leave this game out"):
+        env.reset(options={"task": 0})
+
+
+def test_the_wording_of_the_data_is_the_default_and_makes_other_tasks(mini_record: Record) -> None:
+    old, new = Games("x", (mini_record,), "test", logic_version="2.1.1"), Games("x", (mini_record,), "test")
+    assert old.panel.hash != new.panel.hash
+    env = AlfworldEnv(old)
+    env.reset(options={"task": 0})
+    assert env.step("go to countertop 1")[0].startswith("You arrive at loc ")
+    env = AlfworldEnv(old, logic_version="0.4.2")
+    env.reset(options={"task": 0})
+    assert env.step("go to countertop 1")[0].startswith("You arrive at countertop 1.")
+
+
+@pytest.mark.parametrize("options", [{}, {"families": ("look",)}, {"shuffle_numbers": True, "diagnostics": True}])
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
+def test_a_copy_goes_on_alone(copied: Callable[[TextEnv], TextEnv], options: dict[str, Any]) -> None:
+    env = make(**options)
+    play(env, 2, steps=12)
+    env.step("nonsense")
+    twin, expected = copied(env), copied(env)
+    env.step("look")
+    assert twin.steps == 13 and twin.panel is env.panel
+    for i in range(10):
+        _, _, _, _, info = expected.step("look")
+        assert twin.step("look")[4] == info
+        action = _choose(info, i)
+        assert twin.step(action) == expected.step(action)
+
+
+def test_pickles_are_small_and_fresh_environments_have_them() -> None:
+    env = make()
+    assert len(pickle.dumps(env)) < 4_000
+    twin = pickle.loads(pickle.dumps(env))
+    assert play(twin, 1, steps=3) == play(env, 1, steps=3)
+    assert len(pickle.dumps(env)) < 8_000
+
+
+def test_a_pickle_of_games_that_changed_is_refused(mini_record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = pickle.dumps(load("generated_valid", None))
+    other = Games("generated_valid", (mini_record,), "test")
+    monkeypatch.setattr("agentgym.envs.alfworld.games.load", lambda split, data: other)
+    with pytest.raises(DataError, match="have changed"):
+        pickle.loads(saved)
+
+
+def walk(task: int) -> str:
+    return str(play(make(), task, steps=25))
+
+
+def test_forks_and_threads_play_alike() -> None:
+    env = make()
+    env.reset(options={"task": 0})
+    tasks = [0, 1, 2, 3] * 3
+    expected = [walk(task) for task in tasks]
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(walk, tasks)) == expected
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(made.unwrapped, skip_render_check=True)
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking while threads are about
+        with get_context("fork").Pool(2) as processes:
+            assert processes.map(walk, tasks) == expected
 
 
-def test_builtin_panels_hold_all_families_and_share_no_game() -> None:
-    train, valid = (agentgym.panel("alfworld", split=name) for name in ("generated_train", "generated_valid"))
-    assert len(train) >= 240 and len(valid) >= 60
-    assert set(Counter(task.family for task in train)) == set(OFFICIAL_FAMILIES)
-    assert set(Counter(task.family for task in valid)) == set(OFFICIAL_FAMILIES)
-    assert not {task.digest for task in train} & {task.digest for task in valid}
-    assert [task.id for task in valid] == sorted(task.id for task in valid)
-
-
-def test_games_on_request_are_balanced_and_never_meet_across_splits() -> None:
-    train, valid = (agentgym.panel("alfworld", split=name) for name in ("generated_train_37", "generated_valid_36"))
-    assert len(train) == 37 and set(Counter(task.family for task in valid).values()) == {6}
-    assert not {task.digest for task in train} & {task.digest for task in valid}
-
-
-def test_winning_terminates_and_running_out_of_steps_truncates(env: TextEnv) -> None:
-    _, info = env.reset(options={"task": 0})
-    steps = 0
-    terminated = truncated = False
-    while not terminated:
-        plan = info["expert_plan"]
-        assert plan
-        _, reward, terminated, truncated, info = env.step(plan[0])
-        steps += 1
-        assert reward == float(terminated) and not truncated
-    assert info["success"] and info["score"] == 1.0 and steps == env.steps
-
-    short = agentgym.make("alfworld", split="generated_valid", max_steps=2)
-    short.reset(options={"task": 0})
-    assert short.step("look")[2:4] == (False, False)
-    _, reward, terminated, truncated, info = short.step("dance")
-    assert (reward, terminated, truncated, info["success"]) == (0.0, False, True, False)
-    assert short.step("look")[0] == "Nothing happens."  # the last result again, until reset
-
-
-def test_a_win_on_the_last_step_is_no_truncation(env: TextEnv) -> None:
-    _, info = env.reset(options={"task": 3})
-    plan = info["expert_plan"]
-    assert plan
-    exact = agentgym.make("alfworld", split="generated_valid", max_steps=len(plan))
-    exact.reset(options={"task": 3})
-    for command in plan:
-        _, _, terminated, truncated, _ = exact.step(command)
-    assert terminated and not truncated
-
-
-def test_snapshot_restores_state_steps_and_last_result(env: TextEnv) -> None:
-    _, info = env.reset(seed=5, options={"task": 7})
-    for _ in range(2):
-        plan = info["expert_plan"]
-        assert plan
-        *last, info = env.step(plan[0])
-    saved, keys = env.snapshot(), info["state_key"]
-    rest = list(info["expert_plan"] or ())
-    first = [env.step(command)[:4] for command in rest]
-
-    other = agentgym.make("alfworld", split="generated_valid", expert_plan=True)
-    observation, restored = other.restore(saved)
-    assert (observation, restored["state_key"], other.steps) == (last[0], keys, 2)
-    assert restored["admissible_actions"] == info["admissible_actions"] or rest
-    assert [other.step(command)[:4] for command in rest] == first
-    with pytest.raises(DataError):
-        other.restore(b"\0\0\0\2{}nonsense")
-
-
-def test_the_same_state_has_the_same_key_and_another_state_another_one(env: TextEnv) -> None:
-    _, info = env.reset(options={"task": 1})
-    key, moves = info["state_key"], [text for text in info["admissible_actions"] or () if text.startswith("go to")]
-    assert env.step("help")[4]["state_key"] == key
-    assert env.step(moves[0])[4]["state_key"] != key
-
-
-def test_unknown_names_are_answered_with_the_nearest_one() -> None:
-    with pytest.raises(UnknownNameError, match="generated_valid"):
-        agentgym.make("alfworld", split="generated_vaild")
-    with pytest.raises(UnknownNameError, match="max_steps"):
-        agentgym.make("alfworld", max_step=3)
-    with pytest.raises(DataError, match="--data"):
-        agentgym.make("alfworld", split="valid_unseen")
-
-
-def test_a_corrupt_pack_is_named_with_its_line_and_nothing_is_loaded(tmp_path: Path) -> None:
-    import lzma
-
-    folder = tmp_path / "alfworld"
-    folder.mkdir()
-    games = read_pack(Path(agentgym.envs.alfworld.games.BUILTIN) / "generated_valid.jsonl.xz")[:3]
-    file = folder / "valid_seen.jsonl.xz"
-    write_pack(file, games)
-    with pytest.raises(DataError, match="generated_valid"):  # games of another split
-        agentgym.panel("alfworld", split="valid_seen", data=tmp_path)
-    lines = lzma.decompress(file.read_bytes()).replace(b'"generated_valid"', b'"valid_seen"').split(b"\n")
-    lines[1] = lines[1][:-7]
-    file.write_bytes(lzma.compress(b"\n".join(lines)))
-    with pytest.raises(DataError, match=r"valid_seen\.jsonl\.xz:2"):
-        agentgym.panel("alfworld", split="valid_seen", data=tmp_path)
-
-
-def test_official_panel_has_the_published_counts(shared_data: Path) -> None:
-    panel = agentgym.panel("alfworld", split="valid_unseen", data=shared_data)
-    assert Counter(task.family for task in panel) == OFFICIAL_FAMILIES
+def test_a_thousand_environments() -> None:
+    envs = [make() for _ in range(1000)]
+    infos = [env.reset(seed=i, options={"task": i % len(env.panel)})[1] for i, env in enumerate(envs)]
+    for i in range(3):
+        infos = [env.step(_choose(info, i))[4] for env, info in zip(envs, infos, strict=True)]
+    count = len(envs[0].panel)
+    assert all(infos[i]["state_key"] == infos[i % count]["state_key"] for i in range(1000))
+    assert len({info["state_key"] for info in infos}) == count
