@@ -100,7 +100,7 @@ def test_a_corrupt_optimiser_is_named(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for damaged in (whole[:50], b"", b"nonsense", whole[:-10]):
         file.write_bytes(damaged)
-        with pytest.raises(DataError, match="optimiser.safetensors cannot be read"):
+        with pytest.raises(DataError, match=r"optimiser\.safetensors cannot be read"):
             checkpoint.load_optimiser(path, optimiser_of(policy))
     file.unlink()
     with pytest.raises(DataError, match="cannot be read"):

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentgym.errors import ConfigError, DataError, UnknownNameError
+from agentgym.trainers.config import Recipe, check, read_recipe, read_tree
+from agentgym.trainers.sft import SftRecipe
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+GOOD = """
+[env]
+name = "guess"
+split = "easy"
+eval_split = "hard"
+[policy]
+model = "some/folder"
+[policy.settings]
+temperature = 0.7
+[credit]
+method = "sharpo"
+lam = 0.1
+[run]
+iterations = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "recipe.toml"
+    path.write_text(GOOD)
+    return path
+
+
+def test_defaults_fill_in_the_rest(file: Path) -> None:
+    recipe = read_recipe(file)
+    assert recipe.method == "sharpo" and recipe.credit_options == {"lam": 0.1}
+    assert recipe.policy.settings == {"temperature": 0.7}
+    assert (recipe.rollout.group, recipe.update.clip_low, recipe.eval.limit, recipe.run.keep) == (8, 0.2, None, 2)
+    assert Recipe.model_validate(recipe.model_dump(mode="json")) == recipe
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: str(path.stem))
+def test_the_recipes_that_come_along_are_right(path: Path) -> None:
+    tree = read_tree(path, ())
+    if "credit" in tree:
+        assert read_recipe(path).run.iterations >= 1
+    else:
+        assert check(SftRecipe, tree, path).train.tokens >= 1
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("updat.lr=1", r"key in \[recipe.toml\] 'updat': did you mean 'update'"),
+        ("update.leraning_rate=1", r"key in \[update\] 'leraning_rate'"),
+        ("update.lrr=1", r"key in \[update\] 'lrr': did you mean 'lr'"),
+        ("env.spilt='x'", r"key in \[env\] 'spilt': did you mean 'split'"),
+        ("policy.modle='x'", r"key in \[policy\] 'modle': did you mean 'model'"),
+        ("rollout.groups=4", r"key in \[rollout\] 'groups': did you mean 'group'"),
+        ("eval.evry=4", r"key in \[eval\] 'evry': did you mean 'every'"),
+        ("run.iteration=4", r"key in \[run\] 'iteration': did you mean 'iterations'"),
+        ("credit.lamda=0.1", r"option of credit method 'sharpo' 'lamda': did you mean 'lam'"),
+        ("credit.method=grpoo", r"credit method 'grpoo': did you mean 'grpo'"),
+        ("credit.method=3", r"credit method '3'"),
+    ],
+)
+def test_unknown_keys_are_named_with_the_nearest(file: Path, override: str, says: str) -> None:
+    with pytest.raises(UnknownNameError, match=says):
+        read_recipe(file, [override])
+
+
+def test_a_misspelt_key_is_named_rather_than_the_one_it_leaves_missing(file: Path) -> None:
+    file.write_text(GOOD.replace("iterations", "iteration"))
+    with pytest.raises(UnknownNameError, match="did you mean 'iterations'"):
+        read_recipe(file)
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("update.lr=-1", "recipe.toml: update.lr: .*greater than 0"),
+        ("update.lr=fast", "update.lr"),
+        ("update.lr=nan", "update.lr"),
+        ("update.clip_low=1.5", "update.clip_low"),
+        ("update.aggregation=mean", "update.aggregation: .*'token_mean'"),
+        ("rollout.group=0", "rollout.group"),
+        ("rollout.group=2.5", "rollout.group"),
+        ("env.max_steps=0", "env.max_steps"),
+        ("run.iterations=0", "run.iterations"),
+        ("run.seed=-1", "run.seed"),
+        ("run.keep=0", "run.keep"),
+        ("eval.every=0", "eval.every"),
+        ("credit.lam=2", "'lam'"),
+        ("env=3", "recipe.toml: env"),
+        ("credit=3", "recipe.toml: credit"),
+        ("policy.settings=3", "policy.settings"),
+    ],
+)
+def test_values_out_of_range(file: Path, override: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read_recipe(file, [override])
+
+
+@pytest.mark.parametrize("table", ["env", "policy", "credit", "run"])
+def test_a_missing_table_is_named(file: Path, table: str) -> None:
+    tree = {key: value for key, value in read_tree(file, ()).items() if key != table}
+    with pytest.raises(ConfigError, match=f"{table}: Field required"):
+        check(Recipe, tree, file)
+
+
+def test_a_method_must_be_named(file: Path) -> None:
+    file.write_text(GOOD.replace('method = "sharpo"', "").replace("lam = 0.1", ""))
+    with pytest.raises(ConfigError, match="names no method"):
+        read_recipe(file)
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "value"),
+    [
+        ("run.iterations=7", ("run", "iterations"), 7),
+        ("policy.model=builtin:tiny", ("policy", "model"), "builtin:tiny"),
+        ('policy.model="a b"', ("policy", "model"), "a b"),
+        ("policy.settings.temperature=0.5", ("policy", "settings", "temperature"), 0.5),
+        ("policy.model=a=b", ("policy", "model"), "a=b"),
+        ("update.lr=1e-3", ("update", "lr"), 1e-3),
+        ("env.data=", ("env", "data"), ""),
+    ],
+)
+def test_overrides(file: Path, override: str, key: tuple[str, ...], value: object) -> None:
+    found: Any = read_recipe(file, [override]).model_dump()
+    for part in key:
+        found = found[part]
+    assert found == value
+
+
+def test_the_last_override_counts_and_none_changes_the_file(file: Path) -> None:
+    assert read_recipe(file, ["run.seed=1", "run.seed=2"]).run.seed == 2
+    assert file.read_text() == GOOD
+
+
+@pytest.mark.parametrize("override", ["nonsense", "=3", ""])
+def test_an_override_needs_key_and_value(file: Path, override: str) -> None:
+    with pytest.raises(ConfigError, match=r"write --set table\.key=value"):
+        read_recipe(file, [override])
+    with pytest.raises(ConfigError, match="name is a value, not a table"):
+        read_recipe(file, ["env.name.x=3"])
+
+
+@pytest.mark.parametrize("text", ["[env", "x = ", "\x00", "[env]\n[env]\n", "just words"])
+def test_what_is_not_toml_is_refused(file: Path, text: str) -> None:
+    file.write_text(text)
+    with pytest.raises(DataError, match=r"recipe\.toml: not a TOML file"):
+        read_recipe(file)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere\.toml: cannot be read"):
+        read_recipe(tmp_path / "nowhere.toml")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_recipe(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b'[env]\nname = "caf\xe9"\n')
+    with pytest.raises(DataError, match="not a TOML file"):
+        read_recipe(tmp_path / "latin.toml")
