@@ -93,7 +93,7 @@ class OriginalProcess:
         """
         games = self._ask("open", str(folder), max_steps)["games"]
         if not isinstance(games, list):
-            raise EngineError("the process of the original ALFWorld answers nonsense; start it again")
+            raise EngineError("the process of the original ALFWorld answers nonsense; reset the environment")
         return [str(game) for game in games]
 
     def start(self, game: str) -> Reply:
@@ -123,7 +123,7 @@ class OriginalProcess:
         if not line:
             lines = self._log.read_text(encoding="utf-8", errors="replace").split("\n") if self._log.exists() else []
             last = next((text.strip() for text in reversed(lines) if text.strip()), "it left no message")
-            raise EngineError(f"the process of the original ALFWorld has ended ({last}); make the environment again")
+            raise EngineError(f"the process of the original ALFWorld has ended ({last}); reset the environment")
         reply: dict[str, object] = json.loads(line)
         if "error" in reply:
             raise EngineError(f"the original ALFWorld failed on {request[0]} ({reply['error']}); reset the environment")
@@ -266,13 +266,13 @@ def _reply(answer: dict[str, object]) -> Reply:
         and isinstance(done, bool)
         and isinstance(seconds, float)
     ):
-        raise EngineError("the process of the original ALFWorld answers nonsense; make the environment again")
+        raise EngineError("the process of the original ALFWorld answers nonsense; reset the environment")
     return Reply(observation, tuple(str(command) for command in admissible), won, float(score), done, seconds)
 
 
 def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
     if process.stdin is None or process.stdout is None:
-        raise EngineError("the process of the original ALFWorld has no pipes; make the environment again")
+        raise EngineError("the process of the original ALFWorld has no pipes; reset the environment")
     return process.stdin, process.stdout
 
 

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def test_only_known_logic_is_taken(
 
 def test_without_alfworld_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
-        raise convert.PackageNotFoundError(name)
+        raise PackageNotFoundError(name)
 
     monkeypatch.setattr(convert, "distribution", missing)
     with pytest.raises(DataError, match=r"pip install .*or name a game file"):

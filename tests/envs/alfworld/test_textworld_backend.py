@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def echo(installed: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Pa
 
 def test_missing_packages_are_named_with_the_command_that_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> str:
-        raise textworld_backend.PackageNotFoundError(name)
+        raise PackageNotFoundError(name)
 
     monkeypatch.setattr(textworld_backend, "version", missing)
     for attempt in (check_installed, lambda: agentgym.make("alfworld", backend="textworld")):
