@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("envs", "agents", "trainers")
-PACK_BYTES = 300_000
+DATA_BYTES = 300_000
 CHECKPOINT_BYTES = 5_000_000
 
 
@@ -30,15 +30,20 @@ def main(wheel: Path) -> None:
     expect({name for name in content if name.endswith(".py")} == modules, "holds modules that the checkout lacks")
     expect(all(name.startswith("agentgym/") for name in content), "holds files outside agentgym/")
 
-    packs = {name: size for name, size in sizes.items() if name.endswith(".jsonl.xz")}
-    expect(bool(packs) and sum(packs.values()) <= PACK_BYTES, f"packs are missing or too large: {packs}")
+    data: dict[str, int] = {}
+    for name in content - modules:
+        if name.startswith("agentgym/envs/"):
+            environment = name.split("/")[2]
+            data[environment] = data.get(environment, 0) + sizes[name]
+    expect("alfworld" in data, "lacks the built-in games")
+    expect(max(data.values()) <= DATA_BYTES, f"has too much data: {data}; at most {DATA_BYTES} bytes an environment")
     weights = {name: size for name, size in sizes.items() if name.endswith(".safetensors")}
     expect(bool(weights), "lacks the small policy")
     for name in weights:
         folder = name.rsplit("/", 1)[0] + "/"
         whole = sum(size for other, size in sizes.items() if other.startswith(folder))
         expect(whole <= CHECKPOINT_BYTES, f"{folder} takes {whole} bytes; at most {CHECKPOINT_BYTES} are allowed")
-    print(f"{wheel.name}: {len(modules)} modules, packs {sum(packs.values())} B, weights {sum(weights.values())} B")
+    print(f"{wheel.name}: {len(modules)} modules, data {data} B, weights {sum(weights.values())} B")
 
 
 def expect(condition: bool, message: str) -> None:
