@@ -28,7 +28,7 @@ def check(policy: Policy, episode: Episode, rows: list[Row]) -> int:
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_honest_rows_pass_and_are_counted(play_guess: Any, settings: dict[str, str]) -> None:
+def test_honest_rows_pass_and_are_counted(play_guess: Any, settings: dict[str, Any]) -> None:
     policy = tiny_policy.policy(**settings)
     for episode in play_guess.episodes(policy, 3):
         rows = episode_rows(episode, policy.engine.choices)
@@ -58,7 +58,7 @@ DRIFTS: dict[str, tuple[Callable[[Episode], Episode], str]] = {
 
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("drift", DRIFTS)
-def test_a_record_that_drifted_is_caught(play_guess: Any, settings: dict[str, str], drift: str) -> None:
+def test_a_record_that_drifted_is_caught(play_guess: Any, settings: dict[str, Any], drift: str) -> None:
     policy = tiny_policy.policy(**settings)
     (episode,) = play_guess.episodes(policy, 1)
     change, says = DRIFTS[drift]
@@ -68,7 +68,7 @@ def test_a_record_that_drifted_is_caught(play_guess: Any, settings: dict[str, st
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_rows_that_drifted_are_caught(play_guess: Any, settings: dict[str, str]) -> None:
+def test_rows_that_drifted_are_caught(play_guess: Any, settings: dict[str, Any]) -> None:
     policy = tiny_policy.policy(**settings)
     (episode,) = play_guess.episodes(policy, 1)
 

@@ -19,7 +19,7 @@ def step(policy: Policy, optimiser: torch.optim.Optimizer, number: int) -> None:
     optimiser.zero_grad(set_to_none=True)
     ids = torch.arange(10, 40)[None] + number
     loss: torch.Tensor = policy.model(input_ids=ids, labels=ids).loss
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     optimiser.step()
 
 

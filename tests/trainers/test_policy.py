@@ -73,7 +73,7 @@ def test_gradients_of_restricted_rows_are_finite(policy: Policy) -> None:
     row = Row(np.arange(10, 20), np.array([3, 4]), np.array([0, 0]), [[13], [14, 15]], 1.0)
     scores = row_logprobs(policy.model, [row])
     assert scores.logprobs[0, 0] == 0 and not scores.entropy.requires_grad
-    scores.logprobs.sum().backward()  # type: ignore[no-untyped-call]
+    scores.logprobs.sum().backward()
     found = [parameter.grad for parameter in policy.model.parameters() if parameter.grad is not None]
     assert found and all(bool(gradient.isfinite().all()) for gradient in found)
     assert any(bool((gradient != 0).any()) for gradient in found)

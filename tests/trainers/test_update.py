@@ -110,7 +110,7 @@ def test_policy_gradient_by_hand(policy: Policy) -> None:
                 line = line.masked_fill(closed, float("-inf"))
             total = total - item.advantages[number] * torch.log_softmax(line, -1)[int(item.row.ids[position])]
             tokens += 1
-    (total / tokens).backward()  # type: ignore[no-untyped-call]
+    (total / tokens).backward()
     wanted = [parameter.grad.clone() for parameter in policy.model.parameters() if parameter.grad is not None]
     policy.model.zero_grad(set_to_none=True)
     assert close(wanted, gradient(policy, rows, config()))
@@ -131,7 +131,7 @@ def test_the_divergence_pulls_towards_the_reference(policy: Policy) -> None:
                 line = line.masked_fill(closed, float("-inf"))
             d = item.ref[number] - torch.log_softmax(line, -1)[int(item.row.ids[position])]
             total, tokens = total + d.exp() - d - 1, tokens + 1
-    (0.5 * total / tokens).backward()  # type: ignore[no-untyped-call]
+    (0.5 * total / tokens).backward()
     wanted = [parameter.grad.clone() for parameter in policy.model.parameters() if parameter.grad is not None]
     policy.model.zero_grad(set_to_none=True)
     assert close(wanted, gradient(policy, rows, config(kl_coef=0.5)))
