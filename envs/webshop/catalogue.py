@@ -1,0 +1,243 @@
+"""Products: from the raw records of the original files to what the shop shows, searches and rewards.
+
+Invariant: a catalogue never changes once it is loaded, keeps the order of its file, and is shared by every environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from agentgym.errors import DataError
+
+NO_PRICE = 100.0
+"""What a product without a price costs."""
+
+LONGEST_ASIN = 10
+_NOT_NUMBER = re.compile(r"[^\d.]")
+
+Options = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One product as the shop knows it.
+
+    Attributes:
+        asin: its id.
+        title: heading.
+        description: long text.
+        bullets: list of features.
+        category: department, one of five in the original.
+        query: the query by which it was collected; lower case.
+        product_category: path of categories, separated by ``›``.
+        image: address of the main picture; may be empty.
+        pricing: one price, or the ends of a range; dollars.
+        price_text: the price as shown.
+        options: option group -> values, in file order.
+        option_images: value -> address of its picture or None.
+        attributes: attributes against which a goal is judged.
+        instruction: generated instruction, or None.
+        instruction_attributes: attributes of that instruction.
+        nouns: nouns of the title in order, with duplicates.
+    """
+
+    asin: str
+    title: str
+    description: str
+    bullets: tuple[str, ...]
+    category: str
+    query: str
+    product_category: str
+    image: str
+    pricing: tuple[float, ...]
+    price_text: str
+    options: Options
+    option_images: Mapping[str, str | None]
+    attributes: tuple[str, ...]
+    instruction: str | None
+    instruction_attributes: tuple[str, ...]
+    nouns: tuple[str, ...]
+
+    @property
+    def document(self) -> str:
+        """The text under which it is found: title, description, first bullet and options, lower case."""
+        options = ", and ".join(f"{group}: {', '.join(values)}" for group, values in self.options.items())
+        return " ".join((self.title, self.description, self.bullets[0] if self.bullets else "", options)).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class HumanInstruction:
+    """An instruction that a person wrote for a product.
+
+    Attributes:
+        text: the instruction.
+        attributes: what it asks for.
+        options: option values it asks for.
+    """
+
+    text: str
+    attributes: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+class Catalogue:
+    """The products of one catalogue.
+
+    Args:
+        name: ``small``, ``full`` or ``generated``.
+        products: in file order.
+        human: asin -> instructions by people.
+        content_hash: hash of the content.
+
+    Attributes:
+        name: see above.
+        products: see above.
+        human: see above.
+        content_hash: see above.
+        positions: asin -> index into ``products``.
+        nouns: title -> nouns.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        products: tuple[Product, ...],
+        human: Mapping[str, tuple[HumanInstruction, ...]],
+        content_hash: str,
+    ) -> None:
+        self.name = name
+        self.products = products
+        self.human = human
+        self.content_hash = content_hash
+        self.positions: Mapping[str, int] = {product.asin: index for index, product in enumerate(products)}
+        self.nouns: Mapping[str, tuple[str, ...]] = {product.title: product.nouns for product in products}
+
+    def get(self, asin: str) -> Product | None:
+        """The product of that id, or None."""
+        index = self.positions.get(asin)
+        return None if index is None else self.products[index]
+
+
+def read_products(
+    raw: Iterable[Mapping[str, Any]],
+    instructions: Mapping[str, Mapping[str, Any]],
+    nouns: Mapping[str, list[str]],
+    where: str,
+) -> tuple[Product, ...]:
+    """Makes products of raw records.
+
+    Args:
+        raw: the records of the product file, in order.
+        instructions: asin -> attributes and generated instruction.
+        nouns: title -> nouns.
+        where: name of the product file, for errors.
+
+    Raises:
+        DataError: if a record lacks a key or holds a price that is none, or the other files lack an entry.
+    """
+    products: dict[str, Product] = {}
+    for number, record in enumerate(raw):
+        try:
+            asin = record["asin"]
+            if asin == "nan" or len(asin) > LONGEST_ASIN or asin in products:
+                continue
+            products[asin] = _product(record, instructions, nouns)
+        except (KeyError, TypeError, AttributeError, IndexError, InvalidOperation) as error:
+            raise DataError(
+                f"{where}: record {number} cannot be read ({type(error).__name__}: {error}); replace the file"
+            ) from error
+    return tuple(products.values())
+
+
+def _product(
+    record: Mapping[str, Any], instructions: Mapping[str, Mapping[str, Any]], nouns: Mapping[str, list[str]]
+) -> Product:
+    asin, title = record["asin"], record["name"]
+    if asin not in instructions:
+        raise KeyError(f"no entry for {asin} in the file of attributes")
+    if title not in nouns:
+        raise KeyError(f"no entry for {title!r} in the file of title nouns")
+    entry = instructions[asin]
+    if entry.get("instruction") is not None and not entry.get("instruction_attributes"):
+        raise KeyError(f"the instruction of {asin} has no attributes")
+    bullets = record["small_description"]
+    pricing, price_text = read_price(record.get("pricing"))
+    options, images = read_options(record["customization_options"])
+    return Product(
+        asin=asin,
+        title=title,
+        description=record["full_description"],
+        bullets=tuple(bullets) if isinstance(bullets, list) else (bullets,),
+        category=record["category"],
+        query=record["query"].lower().strip(),
+        product_category=record["product_category"],
+        image=record["images"][0] if record["images"] else "",
+        pricing=pricing,
+        price_text=price_text,
+        options=options,
+        option_images=images,
+        attributes=tuple(entry.get("attributes") or ()),
+        instruction=entry.get("instruction"),
+        instruction_attributes=tuple(entry.get("instruction_attributes") or ()),
+        nouns=tuple(nouns[title]),
+    )
+
+
+def read_price(text: str | None) -> tuple[tuple[float, ...], str]:
+    """Reads ``"$1,299.00"`` or ``"$5.00$7.50"``.
+
+    Returns:
+        One price or the two ends of a range, in dollars, and the text that the shop shows.
+
+    Raises:
+        InvalidOperation: if there is no number after a dollar sign.
+        IndexError: if there is no dollar sign.
+    """
+    if not text:
+        return (NO_PRICE,), f"${NO_PRICE}"
+    prices = tuple(float(Decimal(_NOT_NUMBER.sub("", piece))) for piece in text.split("$")[1:])[:2]
+    return prices, f"${prices[0]}" if len(prices) == 1 else f"${prices[0]} to ${prices[1]}"
+
+
+def read_options(raw: Mapping[str, list[dict[str, Any]] | None] | str | None) -> tuple[Options, dict[str, str | None]]:
+    """Reads option groups; a group without content is left out.
+
+    Returns:
+        Group -> values, and value -> picture. Where two groups share a value, the picture of the last one counts.
+    """
+    options: dict[str, tuple[str, ...]] = {}
+    images: dict[str, str | None] = {}
+    if raw and not isinstance(raw, str):
+        for group, contents in raw.items():
+            if contents is None:
+                continue
+            values = [
+                (content["value"].strip().replace("/", " | ").lower(), content.get("image")) for content in contents
+            ]
+            options[group.lower()] = tuple(value for value, _ in values)
+            images.update(values)
+    return options, images
+
+
+def read_human(raw: Mapping[str, list[Mapping[str, Any]]]) -> dict[str, tuple[HumanInstruction, ...]]:
+    """Reads instructions by people: asin -> instructions, in file order.
+
+    Raises:
+        DataError: if a record lacks a key.
+    """
+    try:
+        return {
+            asin: tuple(
+                HumanInstruction(
+                    one["instruction"], tuple(one["instruction_attributes"]), tuple(one["instruction_options"])
+                )
+                for one in instructions
+            )
+            for asin, instructions in raw.items()
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"the file of instructions by people cannot be read ({error}); replace it") from error

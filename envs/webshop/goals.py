@@ -1,0 +1,124 @@
+"""Goals: what the shopper is asked to buy, in the original order.
+
+Invariant: the order of goals depends on the catalogue alone; prices and price bounds depend on the price seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal
+
+from .catalogue import Catalogue, Product
+from .prices import draw_bound
+
+GoalKind = Literal["synthetic", "human"]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One goal.
+
+    Attributes:
+        asin: the product it was made for.
+        instruction: the goal in words, with options and price bound.
+        attributes: what the product should have.
+        options: generated goals: option group -> value; goals by people: a tuple of values.
+        price_upper: dearest acceptable price, in dollars.
+        weight: how likely it is drawn, not normalised.
+        name: title of the product.
+        query: query of the product.
+        category: department of the product.
+        product_category: category path of the product.
+    """
+
+    asin: str
+    instruction: str
+    attributes: tuple[str, ...]
+    options: Mapping[str, str] | tuple[str, ...]
+    price_upper: float
+    weight: float
+    name: str
+    query: str
+    category: str
+    product_category: str
+
+    @property
+    def digest(self) -> str:
+        """Hash of the content."""
+        options = tuple(self.options.items()) if isinstance(self.options, Mapping) else self.options
+        content = (self.asin, self.instruction, self.attributes, options, self.price_upper)
+        return hashlib.sha256(repr(content).encode()).hexdigest()
+
+
+def build_goals(catalogue: Catalogue, prices: Sequence[float], kind: GoalKind, random: Random) -> list[Goal]:
+    """The goals of a catalogue before they are shuffled.
+
+    Args:
+        catalogue: the products.
+        prices: the price of each product, in dollars.
+        kind: generated goals or those by people.
+        random: the stream, from which price bounds are drawn.
+    """
+    return _human(catalogue, prices, random) if kind == "human" else _synthetic(catalogue, prices, random)
+
+
+def _human(catalogue: Catalogue, prices: Sequence[float], random: Random) -> list[Goal]:
+    goals = []
+    for product, price in zip(catalogue.products, prices, strict=True):
+        for human in catalogue.human.get(product.asin, ()):
+            if not human.attributes:
+                continue
+            bound, words = draw_bound(random, price)
+            goals.append(_goal(product, human.text.strip(".") + words, human.attributes, human.options, bound))
+    return goals
+
+
+def _synthetic(catalogue: Catalogue, prices: Sequence[float], random: Random) -> list[Goal]:
+    goals = []
+    carriers: Counter[str] = Counter()
+    for product, price in zip(catalogue.products, prices, strict=True):
+        if product.instruction is None:
+            continue
+        bound, words = draw_bound(random, price)
+        groups = sorted(product.options)
+        combinations = list(itertools.product(*(product.options[group] for group in groups)))
+        for values in combinations:
+            chosen = dict(zip(groups, values, strict=True))
+            pairs = ", and ".join(f"{group}: {value}" for group, value in chosen.items())
+            instruction = f"{product.instruction}{' with ' if pairs else ''}{pairs}{words}"
+            goals.append(_goal(product, instruction, product.instruction_attributes, chosen, bound))
+        for attribute in product.instruction_attributes:
+            carriers[attribute] += len(combinations)
+    return [
+        replace(
+            goal,
+            weight=sum(1.0 / carriers[attribute] for attribute in goal.attributes) / len(goal.attributes),
+        )
+        for goal in goals
+    ]
+
+
+def _goal(
+    product: Product,
+    instruction: str,
+    attributes: tuple[str, ...],
+    options: Mapping[str, str] | tuple[str, ...],
+    bound: float,
+) -> Goal:
+    return Goal(
+        asin=product.asin,
+        instruction=instruction,
+        attributes=attributes,
+        options=options,
+        price_upper=bound,
+        weight=1.0,
+        name=product.title,
+        query=product.query,
+        category=product.category,
+        product_category=product.product_category,
+    )

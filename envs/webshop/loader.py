@@ -1,0 +1,65 @@
+"""Catalogues and shops by name, loaded once per process and shared.
+
+Invariant: two calls with the same arguments give the same object until the files change.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from agentgym.errors import DataError
+
+from .catalogue import Catalogue, read_human, read_products
+from .files import CatalogueFiles, Size, file_hash, locate, read_json
+from .goals import GoalKind
+from .prices import PRICE_SEED
+from .reward import Judge
+from .shop import Shop
+
+GENERATED = "generated"
+"""The built-in catalogue."""
+
+
+def load_catalogue(name: str, data: Path | None) -> Catalogue:
+    """A catalogue.
+
+    Args:
+        name: ``small`` or ``full``.
+        data: folder with ``webshop/``.
+
+    Raises:
+        DataError: if its files are missing or damaged.
+    """
+    size: Size = "full" if name == "full" else "small"
+    files = locate(data, size)
+    return _read(files, files.stamp)
+
+
+@lru_cache(maxsize=4)
+def _read(files: CatalogueFiles, stamp: object) -> Catalogue:
+    products = read_products(
+        read_json(files.products), read_json(files.instructions), read_json(files.nouns), str(files.products)
+    )
+    if not products:
+        raise DataError(f"{files.products}: holds no product; replace the file")
+    human = {} if files.human is None else read_human(read_json(files.human))
+    paths = [path for path in (files.products, files.instructions, files.human, files.nouns) if path is not None]
+    return Catalogue(files.name, products, human, file_hash(paths))
+
+
+@lru_cache(maxsize=8)
+def _judge(catalogue: Catalogue) -> Judge:
+    return Judge(catalogue.nouns)
+
+
+@lru_cache(maxsize=8)
+def open_shop(catalogue: Catalogue, kind: GoalKind, price_seed: int = PRICE_SEED) -> Shop:
+    """The shop of a catalogue; equal arguments give the same object.
+
+    Args:
+        catalogue: the products.
+        kind: generated goals, or those by people.
+        price_seed: seed of prices and price bounds.
+    """
+    return Shop(catalogue, kind, price_seed, _judge(catalogue))

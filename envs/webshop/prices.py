@@ -1,0 +1,58 @@
+"""The shop's random stream: prices, price bounds, the order of goals, and draws.
+
+The original draws everything from Python's global generator. Here one generator per shop makes the same draws in the
+same order, from a stated seed: prices by catalogue order, bounds by goal order, then reseeded for the shuffle.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from random import Random
+
+from .catalogue import Product
+
+PRICE_SEED = 7
+"""The price seed unless another one is asked for; the published goal files were made with it."""
+
+GOAL_SEED = 233
+"""Seed of the order of goals; it is the same for every price seed."""
+
+NO_BOUND = 1_000_000
+"""The bound of a goal that names no price."""
+
+_STEPS = tuple(10.0 * step for step in range(1, 100))
+
+
+def draw_prices(random: Random, products: Sequence[Product]) -> list[float]:
+    """The price of each product, in dollars: drawn from its range if it has one."""
+    return [
+        random.uniform(product.pricing[0], product.pricing[1]) if len(product.pricing) == 2 else product.pricing[0]
+        for product in products
+    ]
+
+
+def draw_bound(random: Random, price: float) -> tuple[float, str]:
+    """A price bound above ``price`` in dollars, and the words for it; `NO_BOUND` and no words for dear products."""
+    candidates = _STEPS[bisect_right(_STEPS, price) :][:4]
+    if len(candidates) < 2:
+        return NO_BOUND, ""
+    bound = max(random.sample(candidates, 2))
+    return bound, f", and price lower than {bound:.2f} dollars"
+
+
+def cumulate(weights: Sequence[float]) -> list[float]:
+    """Cumulative weights, starting with 0."""
+    return [0, *accumulate(weights)]
+
+
+def draw_index(random: Random, cumulated: Sequence[float]) -> int:
+    """An index by weight as the original draws it, which is one too far: index 0 is never drawn if there are more.
+
+    Args:
+        random: the stream.
+        cumulated: n + 1 cumulative weights from `cumulate`.
+    """
+    position = random.uniform(0, cumulated[-1])
+    return min(bisect_right(cumulated, position), len(cumulated) - 2)
