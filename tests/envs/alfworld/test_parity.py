@@ -74,6 +74,14 @@ def test_random_walks_from_original_files(pair: Pair, seed: int) -> None:
     assert pair.differences == [] and pair.last.observation == observation
 
 
+def test_a_random_walk_through_a_generated_game() -> None:
+    original = TextworldEnv("generated_valid", None, max_steps=STEPS)
+    pair = Pair(original, AlfworldEnv(load("generated_valid", None), max_steps=STEPS))
+    random_walk(pair, next(task.id for task in original.panel if task.family == "look"), STEPS, random.Random(0))
+    assert pair.differences == [] and pair.over
+    original.close()
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_oracle_walks_from_packs(shared_data: Path, family: str) -> None:
     original = TextworldEnv("valid_unseen", shared_data)
