@@ -19,6 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from . import __version__, registry
+from .cli_data import data_group
 from .demo import demo
 from .demo import table as demo_table
 from .errors import AgentGymError, ConfigError
@@ -81,6 +82,9 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
 @click.version_option(__version__, prog_name="agentgym")
 def cli() -> None:
     """Multi-turn text environments, language-model agents, and a trainer."""
+
+
+cli.add_command(data_group)
 
 
 @cli.command("list")

@@ -51,6 +51,7 @@ class EnvSpec(ABC):
         agents: agents that know this environment, name -> ``"module:object"``.
         demonstrator: ``"module:object"`` of a teacher for imitation, called once per episode as
             ``object(seed, *, peer=None, wander=False, stray=0.0)``; see `agentgym.trainers.demonstrations`.
+        data_source: ``"module:Class"`` of an `agentgym.data.DataSource`, if there is official data to get.
     """
 
     name: str
@@ -58,6 +59,7 @@ class EnvSpec(ABC):
     default_split: str
     agents: Mapping[str, str] = {}
     demonstrator: str | None = None
+    data_source: str | None = None
 
     @abstractmethod
     def splits(self, data: Path | None) -> tuple[SplitInfo, ...]:
@@ -144,7 +146,12 @@ def load_object(path: str) -> object:
     return vars(module)[name]
 
 
-def _folder(data: str | Path | None) -> Path | None:
+def data_folder(data: str | Path | None) -> Path | None:
+    """The data folder of that name; None for none.
+
+    Raises:
+        DataError: if it does not exist.
+    """
     if data is not None and not Path(data).is_dir():
         raise DataError(
             f"{data}: no such folder; name the one that holds the data packs, or leave it out for built-in data"
@@ -159,7 +166,7 @@ def splits(env: str, data: str | Path | None = None) -> tuple[SplitInfo, ...]:
         UnknownNameError: for an unknown environment.
         DataError: if ``data`` does not exist.
     """
-    return spec(env).splits(_folder(data))
+    return spec(env).splits(data_folder(data))
 
 
 def panel(env: str, split: str | None = None, data: str | Path | None = None) -> Panel:
@@ -170,7 +177,7 @@ def panel(env: str, split: str | None = None, data: str | Path | None = None) ->
         DataError: if the split's data is missing or corrupt.
     """
     found = spec(env)
-    return found.panel(split or found.default_split, _folder(data))
+    return found.panel(split or found.default_split, data_folder(data))
 
 
 def make(env: str, split: str | None = None, data: str | Path | None = None, **options: Any) -> TextEnv:
@@ -187,7 +194,7 @@ def make(env: str, split: str | None = None, data: str | Path | None = None, **o
         DataError: if the split's data is missing or corrupt.
     """
     found = spec(env)
-    return found.make(split or found.default_split, _folder(data), **options)
+    return found.make(split or found.default_split, data_folder(data), **options)
 
 
 def register_with_gymnasium() -> None:

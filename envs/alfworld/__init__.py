@@ -37,6 +37,7 @@ class AlfworldSpec(EnvSpec):
     summary = "household tasks in text: six families, 50 steps"
     default_split = "generated_valid"
     demonstrator = "agentgym.envs.alfworld.demonstrator:Demonstrator"
+    data_source = "agentgym.envs.alfworld.source:AlfworldData"
     agents = {"seeker": "agentgym.envs.alfworld.seeker:Seeker"}  # noqa: RUF012 (declared Mapping in the base)
 
     def splits(self, data: Path | None) -> tuple[SplitInfo, ...]:

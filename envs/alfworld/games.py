@@ -22,13 +22,13 @@ from .engine import Engine
 from .game import Game, compile_game
 from .generator import SPLITS as GENERATED
 from .generator import generate_split
-from .manifest import read_manifest
+from .manifest import LogicVersion, read_manifest
 from .pack import read_pack
 from .record import FAMILIES, Record, sentence_error
 
 OFFICIAL = ("train", "valid_seen", "valid_unseen")
 BUILTIN = Path(__file__).parent / "data"
-LOGIC_VERSION = "0.4.2"
+LOGIC_VERSION: LogicVersion = "0.4.2"
 """Wording of generated games and of packs that do not say."""
 
 COMPILED_KEPT = 256
@@ -60,7 +60,7 @@ class Games:
         records: tuple[Record, ...],
         source: str,
         *,
-        logic_version: str = LOGIC_VERSION,
+        logic_version: LogicVersion = LOGIC_VERSION,
         data: Path | None = None,
         families: tuple[str, ...] = (),
     ) -> None:

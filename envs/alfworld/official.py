@@ -13,8 +13,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tqdm import tqdm
+
 from agentgym.errors import DataError
 
+from .engine import Engine
+from .game import compile_game
 from .pddl import read_problem
 from .record import FAMILY_OF_TYPE, PARAM_KEYS, SPLITS, Record
 
@@ -32,11 +36,13 @@ _SENTENCE_START, _SENTENCE_END = "Your task is to: ", '."'
 class ImportedSplit(NamedTuple):
     """The games of a split, ascending by id, and how many trials were skipped for which reason.
 
-    Reasons: `movable_or_sliced`, `other_task_type`, `no_game_file`, `unsolvable`.
+    Reasons: `movable_or_sliced`, `other_task_type`, `no_game_file`, `unsolvable`, `won_at_start`. Wordings are logic
+    versions, or `unknown`, with the number of games that carry them.
     """
 
     records: tuple[Record, ...]
     skipped: dict[str, int]
+    wordings: dict[str, int]
 
 
 def import_layout(root: str | Path, *, allow_unknown_logic: bool = False) -> dict[str, ImportedSplit]:
@@ -73,15 +79,22 @@ def import_split(folder: str | Path, *, allow_unknown_logic: bool = False) -> Im
     Raises:
         DataError: a file cannot be read.
     """
+    folder = Path(folder)
     records: list[Record] = []
     skipped: Counter[str] = Counter()
-    for path in sorted(Path(folder).glob(f"*/*/{TRAJ_FILE}")):
+    wordings: Counter[str] = Counter()
+    for path in tqdm(sorted(folder.glob(f"*/*/{TRAJ_FILE}")), desc=folder.name, unit="trial", disable=None):
         outcome = _import(path.parent, allow_unknown_logic)
-        if isinstance(outcome, Record):
-            records.append(outcome)
-        else:
+        if isinstance(outcome, str):
             skipped[outcome] += 1
-    return ImportedSplit(tuple(sorted(records, key=lambda record: record.id)), dict(skipped))
+            continue
+        record, wording = outcome
+        if Engine(compile_game(record)).won:
+            skipped["won_at_start"] += 1
+            continue
+        records.append(record)
+        wordings[wording] += 1
+    return ImportedSplit(tuple(sorted(records, key=lambda record: record.id)), dict(skipped), dict(wordings))
 
 
 def import_trial(folder: str | Path, *, allow_unknown_logic: bool = False) -> Record:
@@ -93,7 +106,7 @@ def import_trial(folder: str | Path, *, allow_unknown_logic: bool = False) -> Re
     outcome = _import(Path(folder), allow_unknown_logic)
     if isinstance(outcome, str):
         raise DataError(f"{folder}: not a game of ALFWorld ({outcome}); choose another trial")
-    return outcome
+    return outcome[0]
 
 
 def logic_version(domain: str, grammar: str, where: str) -> str:
@@ -113,8 +126,8 @@ def logic_version(domain: str, grammar: str, where: str) -> str:
     return _KNOWN_LOGIC[hashes]
 
 
-def _import(folder: Path, allow_unknown_logic: bool) -> Record | str:
-    """Return the record of a trial, or why it is not a game."""
+def _import(folder: Path, allow_unknown_logic: bool) -> tuple[Record, str] | str:
+    """Return the record of a trial and its wording, or why it is not a game."""
     folder = folder.absolute()
     task, trial, split = folder.parent.name, folder.name, folder.parent.parent.name
     traj = read_json(folder / TRAJ_FILE)
@@ -132,8 +145,12 @@ def _import(folder: Path, allow_unknown_logic: bool) -> Record | str:
     for key in ("pddl_domain", "grammar", "pddl_problem"):
         if not isinstance(game.get(key), str):
             raise DataError(f"{where}: {key!r} is missing; fetch the game file again")
-    if not allow_unknown_logic:
-        logic_version(game["pddl_domain"], game["grammar"], where)
+    try:
+        wording = logic_version(game["pddl_domain"], game["grammar"], where)
+    except DataError:
+        if not allow_unknown_logic:
+            raise
+        wording = "unknown"
     start, end = sentence_span(game["grammar"], where)
     facts, goal = read_problem(game["pddl_problem"], where)
     try:
@@ -148,7 +165,7 @@ def _import(folder: Path, allow_unknown_logic: bool) -> Record | str:
     target = params["toggle_target"] if goal[0] == "light" else params["parent_target"]
     if goal[1:] != (f"{params['object_target']}type".lower(), f"{target}type".lower()):
         raise DataError(f"{where}: the goal {goal} contradicts the parameters in traj_data.json; fetch the trial again")
-    return Record.from_json(
+    record = Record.from_json(
         {
             "id": f"{task}/{trial}",
             "split": split,
@@ -162,6 +179,7 @@ def _import(folder: Path, allow_unknown_logic: bool) -> Record | str:
         },
         where,
     )
+    return record, wording
 
 
 def sentence_span(grammar: str, where: str) -> tuple[int, int]:
