@@ -13,8 +13,10 @@ from agentgym.errors import DataError
 from .catalogue import Catalogue, read_human, read_products
 from .files import CatalogueFiles, Size, file_hash, locate, read_json
 from .goals import GoalKind
+from .index import build_index
 from .prices import PRICE_SEED
 from .reward import Judge
+from .search import Searcher
 from .shop import Shop
 
 GENERATED = "generated"
@@ -51,6 +53,13 @@ def _read(files: CatalogueFiles, stamp: object) -> Catalogue:
 @lru_cache(maxsize=8)
 def _judge(catalogue: Catalogue) -> Judge:
     return Judge(catalogue.nouns)
+
+
+@lru_cache(maxsize=8)
+def searcher_of(catalogue: Catalogue) -> Searcher:
+    """The search engine of a catalogue, built when first asked for."""
+    products = catalogue.products
+    return Searcher(build_index([product.asin for product in products], (product.document for product in products)))
 
 
 @lru_cache(maxsize=8)
