@@ -126,10 +126,12 @@ def install(what: str, command: list[str]) -> None:
     with LOG.open("w", encoding="utf-8") as log:
         status = run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
     if status != 0:
-        lines = [
-            line.strip() for line in LOG.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()
-        ]
-        reason = ([line for line in lines if line.startswith("ERROR:")] or lines or [f"exit status {status}"])[-1]
+        text = LOG.read_text(encoding="utf-8", errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR:")]
+        if "after connection broken by" in text:  # what pip says last is then about something else
+            errors.append("the package index cannot be reached")
+        reason = (errors or lines or [f"exit status {status}"])[-1]
         sys.exit(f"error: could not {what} ({reason}); see {LOG}, check network and disk, and run this again")
 
 

@@ -112,13 +112,25 @@ def test_an_old_python_is_told(dev: ModuleType, monkeypatch: pytest.MonkeyPatch)
         dev.set_up("")
 
 
-def test_a_failed_step_is_one_line_and_is_repeated(dev: ModuleType) -> None:
+@pytest.mark.parametrize(
+    ("prints", "reason"),
+    [
+        (
+            ("Collecting x", "ERROR: No matching distribution found for x"),
+            "ERROR: No matching distribution found for x",
+        ),
+        (("WARNING: Retrying after connection broken by y", "ERROR: z"), "the package index cannot be reached"),
+        (("Segmentation fault",), "Segmentation fault"),
+        ((), "exit status 1"),
+    ],
+)
+def test_a_failed_step_is_one_line(dev: ModuleType, prints: tuple[str, ...], reason: str) -> None:
     dev.VENV.mkdir()
-    script = "print('Collecting x'); print('ERROR: No matching distribution found for x'); raise SystemExit(1)"
+    script = f"[print(line) for line in {prints!r}]; raise SystemExit(1)"
     with pytest.raises(SystemExit) as stopped:
         dev.install("install x", [sys.executable, "-c", script])
     message = str(stopped.value)
-    assert "could not install x (ERROR: No matching distribution found for x)" in message and "\n" not in message
+    assert message.startswith(f"error: could not install x ({reason}); see ") and "\n" not in message
 
 
 @pytest.mark.parametrize("command", ["demo", "test"])
