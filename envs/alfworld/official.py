@@ -94,7 +94,9 @@ def import_split(folder: str | Path, *, allow_unknown_logic: bool = False) -> Im
             continue
         records.append(record)
         wordings[wording] += 1
-    return ImportedSplit(tuple(sorted(records, key=lambda record: record.id)), dict(skipped), dict(wordings))
+    return ImportedSplit(
+        tuple(sorted(records, key=lambda record: record.id)), dict(sorted(skipped.items())), dict(wordings)
+    )
 
 
 def import_trial(folder: str | Path, *, allow_unknown_logic: bool = False) -> Record:
