@@ -13,7 +13,7 @@ from typing import Protocol, cast
 import numpy as np
 
 from agentgym.agents.engines import ChoiceEncoder
-from agentgym.agents.prompts import PromptBuilder, Step, Story, render_peer
+from agentgym.agents.prompts import PEER_TOKENS, Hint, PromptBuilder, Step, Story, render_peer
 from agentgym.env import CLOSE_TAG, OPEN_TAG, Info, TextEnv
 from agentgym.episode import Episode, Turn
 from agentgym.errors import ConfigError
@@ -112,12 +112,17 @@ class Demonstrations:
                 peer, _ = self._play(index, self._teacher(seed.child("peer"), wander=random.random() < self._wander))
                 if not peer.success:
                     continue
-            hint = "" if peer is None else render_peer(peer) or ""
+            hint = "" if peer is None else self._hint(peer)
             episode, exemplary = self._play(
                 index, self._teacher(seed.child("own"), peer=peer if hint else None, stray=self._stray)
             )
             if episode.success:
                 yield self._sequence(episode, exemplary, hint)
+
+    def _hint(self, peer: Episode) -> str:
+        hint = Hint(render_peer(peer), max_tokens=PEER_TOKENS)
+        number = hint.fullest(self._builder.encoder)
+        return "" if number is None else hint.forms[number]
 
     def _play(self, index: int, teacher: Demonstrator) -> tuple[Episode, list[bool]]:
         env = self._env

@@ -1,4 +1,4 @@
-"""The policy as a judge of stored outputs, in the contexts that were played or with a hint put in.
+"""The policy, or its teacher, as a judge of stored outputs, in the contexts that were played or with a hint put in.
 
 Invariant: one renderer for student and teacher. Without a hint the contexts are the recorded ids; with an empty hint
 the rebuilt prompts are the same ids, so that the two scores differ by rounding at most.
@@ -12,6 +12,8 @@ import numpy as np
 from transformers import PreTrainedModel
 
 from agentgym.agents.prompts import PromptBuilder
+from agentgym.episode import Episode
+from agentgym.errors import ConfigError
 
 from .batch import Row, episode_rows
 from .credit.base import ScoreRequest, TurnScores
@@ -24,44 +26,80 @@ class PolicyScorer:
     Args:
         policy: the policy; its weights are read when `score` is called.
         most_tokens: most padded tokens in one forward pass.
+        teacher: the weights of requests that name the teacher; read when `score` is called, too.
 
     Attributes:
         tokens: tokens that were read so far.
-        overflows: requests whose hint did not fit into the context.
+        hints: requests with a hint.
+        shortened: those of them whose hint only fitted in a shorter form.
+        overflows: requests that did not fit at all.
     """
 
-    def __init__(self, policy: Policy, most_tokens: int) -> None:
+    def __init__(self, policy: Policy, most_tokens: int, teacher: PreTrainedModel | None = None) -> None:
         self._policy = policy
+        self._teacher = teacher
         self._most_tokens = most_tokens
         settings = policy.settings
         self._builder = PromptBuilder(policy.engine.encoder, settings.prompts, settings.style, settings.history)
         self.tokens = 0
+        self.hints = 0
+        self.shortened = 0
         self.overflows = 0
 
     def rows(self, request: ScoreRequest) -> list[Row] | None:
-        """The rows of a request; None if they do not fit into the context."""
-        prompts = None if request.hint is None else self._builder.rebuild(request.episode, request.hint)
-        rows = episode_rows(request.episode, self._policy.engine.choices, prompts)
+        """The rows of a request, with its hint in the fullest form that fits; None if the context is too short."""
+        return self._fit(request)[1]
+
+    def _fit(self, request: ScoreRequest) -> tuple[int | None, list[Row] | None]:
+        """The number of the hint's form, and the rows."""
+        hint, encoder = request.hint, self._policy.engine.encoder
+        if hint is None:
+            return None, self._rows(request.episode)
+        found: dict[str, list[Row]] = {}
+
+        def fits(form: str) -> bool:
+            rows = self._rows(request.episode, self._builder.rebuild(request.episode, form, hint.place))
+            if rows is not None:
+                found[form] = rows
+            return rows is not None
+
+        number = hint.fullest(encoder, fits)
+        return number, None if number is None else found[hint.forms[number]]
+
+    def _rows(self, episode: Episode, prompts: Sequence[tuple[int, ...]] | None = None) -> list[Row] | None:
+        rows = episode_rows(episode, self._policy.engine.choices, prompts)
         return rows if all(len(row.ids) <= self._policy.engine.context_length for row in rows) else None
+
+    def _weights(self, request: ScoreRequest) -> PreTrainedModel:
+        if request.weights == "policy":
+            return self._policy.model
+        if self._teacher is None:
+            raise ConfigError("this credit method has a teacher with weights of its own; give the scorer a teacher")
+        return self._teacher
 
     def score(self, requests: Sequence[ScoreRequest], model: PreTrainedModel | None = None) -> list[TurnScores | None]:
         """Log-probabilities of the stored ids, by request and turn.
 
         Args:
             requests: what is wanted.
-            model: other weights than the policy's, such as a reference.
+            model: other weights than those that the requests name, such as a reference.
+
+        Raises:
+            ConfigError: if a request names a teacher and there is none.
         """
-        parts = [self.rows(request) for request in requests]
-        self.overflows += sum(part is None for part in parts)
-        flat = [row for part in parts if part is not None for row in part]
-        self.tokens += sum(len(row.ids) for row in flat)
-        scores = iter(score_rows(model or self._policy.model, flat, self._most_tokens))
-        found: list[TurnScores | None] = []
-        for request, part in zip(requests, parts, strict=True):
-            if part is None:
-                found.append(None)
-                continue
-            values = np.concatenate([next(scores).numpy() for _ in part]) if part else np.zeros(0, dtype=np.float32)
-            lengths = [len(turn.output_ids or ()) for turn in request.episode.turns]
-            found.append(np.split(values, np.cumsum(lengths)[:-1]))
+        fitted = [self._fit(request) for request in requests]
+        self.hints += sum(request.hint is not None for request in requests)
+        self.shortened += sum(bool(number) for number, _ in fitted)
+        self.overflows += sum(rows is None for _, rows in fitted)
+        models = [model or self._weights(request) for request in requests]
+        found: list[TurnScores | None] = [None] * len(requests)
+        for weights in dict.fromkeys(models):
+            answered = [(i, rows) for i, (_, rows) in enumerate(fitted) if rows is not None and models[i] is weights]
+            flat = [row for _, rows in answered for row in rows]
+            self.tokens += sum(len(row.ids) for row in flat)
+            scores = iter(score_rows(weights, flat, self._most_tokens))
+            for i, rows in answered:
+                values = np.concatenate([next(scores).numpy() for _ in rows]) if rows else np.zeros(0, dtype=np.float32)
+                lengths = [len(turn.output_ids or ()) for turn in requests[i].episode.turns]
+                found[i] = np.split(values, np.cumsum(lengths)[:-1])
         return found

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from .builder import PromptBuilder
 from .chat import ChatEncoder, Message
-from .peer import render_peer
+from .hint import Hint, HintPlace
+from .peer import PEER_TOKENS, PeerContent, render_peer
 from .sets import PROMPT_SETS, PromptSet, prompt_set
 from .story import Step, Story, stories
 
 __all__ = [
+    "PEER_TOKENS",
     "PROMPT_SETS",
     "ChatEncoder",
+    "Hint",
+    "HintPlace",
     "Message",
+    "PeerContent",
     "PromptBuilder",
     "PromptSet",
     "Step",

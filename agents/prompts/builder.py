@@ -5,12 +5,13 @@ Invariant: building an episode's prompts again from its records gives the ids th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agentgym.episode import Episode
 
-from .chat import ChatEncoder
+from .chat import ChatEncoder, Message
+from .hint import HintPlace
 from .sets import prompt_set
 from .story import Story, stories
 
@@ -42,13 +43,30 @@ class PromptBuilder:
 
     def build(self, story: Story) -> tuple[int, ...]:
         """Ids of the prompt of the story's last turn; in append style only the ids added since the last output."""
-        texts = prompt_set(self.prompts)
-        if self.style == "windowed":
-            return self.encoder.prompt([{"role": "user", "content": texts.window(story, self.history)}])
-        if len(story.steps) == 1:
-            return self.encoder.prompt([{"role": "user", "content": texts.opening(story)}])
-        return self.encoder.glue(texts.following(story), ended=story.steps[-2].ended)
+        if self.style == "append" and len(story.steps) > 1:
+            return self.encoder.glue(prompt_set(self.prompts).following(story), ended=story.steps[-2].ended)
+        if story.place == "before_format" or not story.hint:
+            return self.encoder.prompt([{"role": "user", "content": self._first(story)}])
+        hint, place, content = story.hint, story.place, self._first(replace(story, hint=""))
+        if place == "user_start":
+            content = f"{hint}\n\n{content}"
+        elif place == "user_end":
+            content = f"{content}\n\n{hint}"
+        messages: list[Message] = [{"role": "user", "content": content}]
+        if place == "system":
+            messages.insert(0, {"role": "system", "content": hint})
+        text = self.encoder.render(messages)
+        if place == "before_prompt":
+            text = f"{hint}\n\n{text}"
+        elif place == "after_header":
+            text = f"{text}{hint}\n\n"
+        return self.encoder.encode(text)
 
-    def rebuild(self, episode: Episode, hint: str = "") -> list[tuple[int, ...]]:
+    def rebuild(self, episode: Episode, hint: str = "", place: HintPlace = "before_format") -> list[tuple[int, ...]]:
         """The prompt of each turn of an episode, with a hint put in (none gives the prompts it was played with)."""
-        return [self.build(story) for story in stories(episode, self.encoder.end_id, hint)]
+        return [self.build(story) for story in stories(episode, self.encoder.end_id, hint, place)]
+
+    def _first(self, story: Story) -> str:
+        """The user's message that begins a prompt."""
+        texts = prompt_set(self.prompts)
+        return texts.window(story, self.history) if self.style == "windowed" else texts.opening(story)

@@ -1,10 +1,11 @@
 """How a successful attempt by someone else is shown to a policy: numbered steps, what was seen beside what was done.
 
-Steps that were refused or changed nothing are left out; observations are cut at their end to fit, actions never.
+Steps that were refused or changed nothing are left out; observations are cut at their end, actions never.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from textwrap import shorten
 from typing import Literal
 
@@ -12,39 +13,27 @@ from agentgym.episode import Episode, Turn
 
 HEADER = "Another attempt at this task succeeded:"
 OBSERVATION_CHARS = 60
+PEER_TOKENS = 1024
+"""Most tokens of a peer, where nothing else is said."""
+
+PeerContent = Literal["observations_actions", "actions", "full"]
+"""What is shown of each step: the start of the observation and the action, the action alone, or everything that was
+seen and written, thoughts included."""
 
 
-def render_peer(
-    peer: Episode,
-    *,
-    content: Literal["observations_actions", "actions"] = "observations_actions",
-    max_chars: int = 4096,
-) -> str | None:
-    """The hint that shows a peer's steps.
+def render_peer(peer: Episode, *, content: PeerContent = "observations_actions") -> tuple[str, ...]:
+    """A peer's steps as text, in ever shorter forms.
 
     Args:
         peer: a successful episode.
-        content: whether the start of each observation stands beside its action.
-        max_chars: longest hint. If the steps do not fit, observations are left out, then steps from the middle.
+        content: what the fullest form shows.
 
     Returns:
-        The text, or None if not even the first and the last step fit.
+        The forms: first as asked, then without thoughts and the ends of observations, then without observations, then
+        with fewer and fewer steps in the middle. Empty if no step of the peer mattered.
     """
     turns = [turn for turn in peer.turns if _matters(turn)]
-    if not turns:
-        return None
-    if content == "observations_actions":
-        text = _write(turns, range(len(turns)), observations=True)
-        if len(text) <= max_chars:
-            return text
-    kept = list(range(len(turns)))
-    while True:
-        text = _write(turns, kept, observations=False)
-        if len(text) <= max_chars:
-            return text
-        if len(kept) <= 2:
-            return None
-        del kept[len(kept) // 2]
+    return tuple(dict.fromkeys(_forms(turns, content))) if turns else ()
 
 
 def _matters(turn: Turn) -> bool:
@@ -52,13 +41,27 @@ def _matters(turn: Turn) -> bool:
     return turn.action_accepted is not False and changed
 
 
-def _write(turns: list[Turn], kept: range | list[int], *, observations: bool) -> str:
+def _forms(turns: Sequence[Turn], content: PeerContent) -> Iterator[str]:
+    kept = list(range(len(turns)))
+    if content == "full":
+        yield _write(turns, kept, "full")
+    if content != "actions":
+        yield _write(turns, kept, "observations_actions")
+    yield _write(turns, kept, "actions")
+    while len(kept) > 2:
+        del kept[len(kept) // 2]
+        yield _write(turns, kept, "actions")
+
+
+def _write(turns: Sequence[Turn], kept: Sequence[int], content: PeerContent) -> str:
     lines = [HEADER]
     for index in kept:
         turn = turns[index]
-        seen = ""
         # The first observation is the one that everybody starts from, so it says nothing about the way.
-        if observations and index > 0:
-            seen = shorten(" ".join(turn.observation.split()), OBSERVATION_CHARS, placeholder=" ...") + " -> "
-        lines.append(f"{index + 1}. {seen}{turn.action}")
+        seen = "" if index == 0 or content == "actions" else turn.observation
+        if content == "full":
+            lines.append(f"{index + 1}. {seen}\n-> {turn.output_text}" if seen else f"{index + 1}. {turn.output_text}")
+        else:
+            start = shorten(" ".join(seen.split()), OBSERVATION_CHARS, placeholder=" ...")
+            lines.append(f"{index + 1}. {start} -> {turn.action}" if seen else f"{index + 1}. {turn.action}")
     return "\n".join(lines)

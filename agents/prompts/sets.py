@@ -1,7 +1,8 @@
 """Prompt sets: how a story becomes the text of user messages.
 
 A set writes three texts: the first message of a growing conversation, a later message of it, and the single message of
-a fresh prompt with a window of history. A hint, if there is one, stands right before the request to answer.
+a fresh prompt with a window of history. A story's hint stands right before the request to answer; the other places for
+it lie outside these texts (see `agentgym.agents.prompts.builder`).
 """
 
 from __future__ import annotations

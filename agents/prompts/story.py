@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from agentgym.episode import Episode
 
+from .hint import HintPlace
+
 
 @dataclass(frozen=True)
 class Step:
@@ -33,20 +35,22 @@ class Story:
         goal: the goal in words.
         steps: all steps; the last one is being asked for.
         hint: text about a successful attempt by someone else; empty for none.
+        place: where the hint stands.
     """
 
     goal: str
     steps: Sequence[Step]
     hint: str = ""
+    place: HintPlace = "before_format"
 
 
-def stories(episode: Episode, end_id: int, hint: str = "") -> list[Story]:
+def stories(episode: Episode, end_id: int, hint: str = "", place: HintPlace = "before_format") -> list[Story]:
     """The story behind each turn of an episode, in order."""
     steps: list[Step] = []
     found: list[Story] = []
     for turn in episode.turns:
         asked = Step(turn.observation, turn.admissible)
-        found.append(Story(episode.goal, (*steps, asked), hint))
+        found.append(Story(episode.goal, (*steps, asked), hint, place))
         ended = bool(turn.output_ids) and turn.output_ids is not None and turn.output_ids[-1] == end_id
         steps.append(Step(turn.observation, turn.admissible, turn.action, ended))
     return found

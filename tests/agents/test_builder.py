@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from agentgym_guess import GuessEnv, panel
@@ -9,7 +9,8 @@ from agentgym_guess import GuessEnv, panel
 from agentgym.agents.engines.card import PlaySettings
 from agentgym.agents.engines.player import EngineAgent
 from agentgym.agents.engines.transformers import TransformersEngine
-from agentgym.agents.prompts import PromptBuilder, Step, Story, stories
+from agentgym.agents.prompts import HintPlace, PromptBuilder, Step, Story, stories
+from agentgym.agents.prompts.sets import FORMAT
 from agentgym.episode import Episode
 from agentgym.errors import UnknownNameError
 from agentgym.rollout import Job, play
@@ -43,6 +44,46 @@ def test_a_hint_is_in_every_fresh_prompt_and_once_in_a_growing_one(engine: Trans
         assert len(texts) > 1
         assert [("SECRET word" in text) for text in texts] == [style == "windowed" or n == 0 for n in range(len(texts))]
         assert style == "windowed" or informed[1:] == plain[1:]
+
+
+PLACES = get_args(HintPlace)
+
+
+@pytest.mark.parametrize("style", ["append", "windowed"])
+@pytest.mark.parametrize("prompts", ["compact", "plain"])
+def test_an_empty_hint_leaves_the_prompts_wherever_it_stands(
+    engine: TransformersEngine, style: str, prompts: str
+) -> None:
+    episode, builder = played(engine, style=style, prompts=prompts, restrict="admissible")
+    for place in PLACES:
+        assert builder.rebuild(episode, "", place) == [turn.prompt_ids for turn in episode.turns]
+
+
+@pytest.mark.parametrize("style", ["append", "windowed"])
+@pytest.mark.parametrize("prompts", ["compact", "plain"])
+def test_where_a_hint_stands(engine: TransformersEngine, style: str, prompts: str) -> None:
+    episode, builder = played(engine, style=style, prompts=prompts, restrict="admissible")
+    decode = engine.tokenizer.decode
+    plain = [decode(list(ids)) for ids in builder.rebuild(episode)]
+    hinted = {place: [decode(list(ids)) for ids in builder.rebuild(episode, "SECRET word", place)] for place in PLACES}
+    assert len({tuple(texts) for texts in hinted.values()}) == (5 if (prompts, style) == ("compact", "append") else 6)
+    for number, text in enumerate(plain):
+        if number and style == "append":
+            assert {texts[number] for texts in hinted.values()} == {text}
+            continue
+        said = text.removeprefix("<|user|>").removesuffix("<|end|><|assistant|>")
+        expected = {
+            "user_start": f"<|user|>SECRET word\n\n{said}<|end|><|assistant|>",
+            "user_end": f"<|user|>{said}\n\nSECRET word<|end|><|assistant|>",
+            "system": f"<|system|>SECRET word<|end|>{text}",
+            "before_prompt": f"SECRET word\n\n{text}",
+            "after_header": f"{text}SECRET word\n\n",
+        }
+        assert {place: hinted[place][number] for place in expected} == expected
+        inside = hinted["before_format"][number]
+        assert inside.replace("SECRET word\n\n", "").replace("\n\nSECRET word", "") == text
+        if prompts == "plain":
+            assert inside.endswith(f"\n\nSECRET word\n\n{FORMAT}<|end|><|assistant|>")
 
 
 def test_a_growing_conversation_is_what_the_engine_read(engine: TransformersEngine) -> None:

@@ -17,6 +17,7 @@ from .base import (
     Scorer,
     ScoreRequest,
     SegmentCredit,
+    TeacherRule,
     TurnScores,
     credit_groups,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "SegmentCredit",
     "Sharpo",
     "SharpoOptions",
+    "TeacherRule",
     "TurnScores",
     "credit_groups",
     "credit_options",

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from agentgym.agents.prompts import Hint
 from agentgym.episode import Episode, Group, SegmentKind
 from agentgym.errors import ConfigError, EngineError
 
@@ -107,11 +108,28 @@ class ScoreRequest:
 
     Attributes:
         episode: the episode, with tokens.
-        hint: text that every prompt of the episode is to hold in addition; None for the prompts as they were.
+        hint: what the prompts of the episode are to hold in addition; None for the prompts as they were.
+        weights: whose weights answer: the ``policy``'s, or those of the method's own ``teacher``.
     """
 
     episode: Episode
-    hint: str | None = None
+    hint: Hint | None = None
+    weights: Literal["policy", "teacher"] = "policy"
+
+
+@dataclass(frozen=True)
+class TeacherRule:
+    """How the weights of a teacher, which begin as the policy's, follow the policy.
+
+    Attributes:
+        kind: ``reference`` stays where it began, ``stale`` is renewed now and then, ``ema`` trails behind.
+        refresh: training steps between two renewals of ``stale``.
+        rate: share of the way to the policy that ``ema`` goes after each training step.
+    """
+
+    kind: Literal["reference", "stale", "ema"]
+    refresh: int = 10
+    rate: float = 0.05
 
 
 TurnScores = list[NDArray[np.float32]]
@@ -122,7 +140,7 @@ class Scorer(Protocol):
     """The policy as a judge of stored outputs: fp32, without gradient, temperature and restriction as at sampling."""
 
     def score(self, requests: Sequence[ScoreRequest]) -> list[TurnScores | None]:
-        """One answer a request, in order; None if the hint does not fit into the context."""
+        """One answer a request, in order; None if no form of the hint fits."""
         ...
 
 
@@ -155,6 +173,11 @@ class CreditOptions(BaseModel):
 
 class CreditMethod(ABC):
     """A credit method. Implement ``assign``, and ``requests`` if the method needs log-probabilities."""
+
+    @property
+    def teacher(self) -> TeacherRule | None:
+        """The rule of the teacher whose weights the requests name; None if they name the policy's only."""
+        return None
 
     def requests(self, group: Group, *, step: int = 0) -> list[ScoreRequest]:
         """What the method asks of the policy before it can assign credit at training step ``step``."""

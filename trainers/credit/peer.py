@@ -1,4 +1,4 @@
-"""Which success of the group stands in front of the teacher when another episode is judged.
+"""Which successes of the group inform the teacher when another episode is judged.
 
 Invariant: a peer is a completed success of the same group and never the episode itself; ties go to the lowest member,
 so that the choice does not depend on the order of the episodes.
@@ -12,7 +12,9 @@ from agentgym.episode import Episode, Group
 from agentgym.errors import ConfigError
 from agentgym.seeding import Seed
 
-PeerChoice = Literal["shortest", "first", "random", "longest"]
+PeerChoice = Literal["shortest", "first", "random", "longest", "average"]
+"""Of the other successes the one with the fewest turns, the lowest member, a seeded draw, the one with the most turns;
+or, with ``average``, all of them."""
 
 
 def succeeded(episode: Episode, threshold: float | None) -> bool:
@@ -36,18 +38,18 @@ def succeeded(episode: Episode, threshold: float | None) -> bool:
     return episode.score >= threshold
 
 
-def choose_peer(group: Group, index: int, choice: PeerChoice, threshold: float | None) -> int | None:
-    """The position of the peer of episode ``index``, or None if the group has no other success."""
+def choose_peers(group: Group, index: int, choice: PeerChoice, threshold: float | None) -> list[int]:
+    """The positions of the peers of episode ``index``, in the order of their members; none without another success."""
     others = [i for i, other in enumerate(group.episodes) if i != index and succeeded(other, threshold)]
-    if not others:
-        return None
     others.sort(key=lambda i: group.episodes[i].member)
+    if not others or choice == "average":
+        return others
     if choice == "shortest":
-        return min(others, key=lambda i: len(group.episodes[i].turns))
+        return [min(others, key=lambda i: len(group.episodes[i].turns))]
     if choice == "longest":
-        return max(others, key=lambda i: len(group.episodes[i].turns))
+        return [max(others, key=lambda i: len(group.episodes[i].turns))]
     if choice == "first":
-        return others[0]
+        return others[:1]
     episode = group.episodes[index]
     generator = Seed(episode.seed).child("peer", episode.member).generator()
-    return others[int(generator.integers(len(others)))]
+    return [others[int(generator.integers(len(others)))]]

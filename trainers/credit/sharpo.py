@@ -3,7 +3,8 @@
 The policy itself, shown a successful peer in its context, scores the outputs that are there already. The mean gap
 between informed and plain log-probability over a segment, in the direction of the advantage, becomes a bounded weight;
 weights are balanced against segment length and mixed with the plain advantage. This is a reading of the published
-description of SHARPO (arXiv 2610.00838), whose exact formula is not public; each open choice is an option.
+description of SHARPO (arXiv 2610.00838), whose exact formula is not public; each open choice is an option of
+:class:`SharpoOptions`.
 
 Invariant: the multiplier of a segment is a pure re-weighting: it never changes an advantage's sign, is exactly 1 at
 ``lam=0`` and without another success, and with the default balance its token-weighted mean over an episode is 1.
@@ -14,38 +15,73 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from itertools import islice
+from typing import Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from agentgym.agents.prompts import render_peer
-from agentgym.episode import Episode, Group
+from agentgym.agents.prompts import PEER_TOKENS, Hint, HintPlace, PeerContent, render_peer
+from agentgym.episode import Episode, Group, SegmentKind
 from agentgym.errors import ConfigError
 
-from .base import Credit, CreditMethod, CreditTable, ScoreRequest, SegmentCredit, TurnScores, output_length
+from .base import (
+    Credit,
+    CreditMethod,
+    CreditTable,
+    ScoreRequest,
+    SegmentCredit,
+    TeacherRule,
+    TurnScores,
+    output_length,
+)
 from .grpo import EPSILON, GrpoOptions, group_stats, turn_advantages
-from .peer import PeerChoice, choose_peer, succeeded
+from .peer import PeerChoice, choose_peers, succeeded
 from .reweight import Array, Balance, Reweighted, Squash, gap_stats, mean_gap, multipliers, squash
 
 
 class SharpoOptions(GrpoOptions):
     """Options of SHARPO; those of the base advantage are GRPO's.
 
+    The published description leaves twenty choices open:
+
+    * D1 segment: ``segment``. Sub-goals are left out: an environment would have to mark them, and its reward does not
+      where it comes at the end only. D2 tokens outside of a segment: ``apply_to``.
+    * D3 episodes: ``trajectories``. D4 peer: ``peer``. D5 success: ``success_threshold``.
+    * D6 text of the peer: ``peer_content``, ``peer_max_tokens``. D7 its place: ``peer_place``. D18 what is done if it
+      is too long: see ``peer_max_tokens``.
+    * D8 weights of the teacher: ``teacher``, ``teacher_refresh``, ``teacher_ema``. D9 the student's score: ``student``.
+    * D10 direction of the gap: ``signed``. D19 outliers: ``token_clamp``. D20 short segments: ``min_tokens``.
+    * D13 scale of the gap: ``tau``. D11 its squash: ``squash``. D12 the bound of that: ``clip``. D14 balance against
+      length: ``balance``.
+    * D15 coefficient: ``lam``, ``lam_decay_steps``. D16 what it weighs: ``lam_on``. D17 unit of the base advantage:
+      ``baseline_unit``.
+
     Attributes:
         lam: share of the weight in the multiplier, in [0, 1].
         lam_decay_steps: training steps over which ``lam`` falls linearly to 0; None keeps it.
         lam_on: ``weight`` multiplies by (1 - lam) + lam·w, ``base`` by lam + (1 - lam)·w.
-        segment: what gets one weight: the environment-facing ``action`` or the whole ``turn``. A turn without an
-            action keeps its advantage.
+        segment: what gets one weight: the environment-facing ``action``, the whole ``turn``, or with ``think_action``
+            the action and what precedes it, one each. A turn without an action keeps its advantage, unless whole turns
+            are weighed.
         apply_to: whether the multiplier acts on the ``segment`` alone or on its whole ``turn``.
-        min_tokens: shorter segments keep their advantage.
+        min_tokens: shorter segments keep their advantage; at 1, none do.
         trajectories: ``all`` episodes with another success in the group, or the ``failed`` ones of these.
         peer: which success informs the teacher: the one with the fewest turns (``shortest``), the most
-            (``longest``), the lowest member (``first``), or a seeded ``random`` draw.
+            (``longest``), the lowest member (``first``), a seeded ``random`` draw, or the ``average`` of the teacher's
+            log-probabilities over all other successes. The last costs a scoring pass for each of them, so up to
+            (group size - 1) times as much.
         success_threshold: least score of a success; None takes the environment's own word.
-        peer_content: whether the peer is shown as ``actions`` or as ``observations_actions``.
-        peer_max_chars: longest rendering of the peer, in characters.
+        peer_content: whether of the peer's steps are shown the ``actions``, the beginnings of
+            ``observations_actions``, or in ``full`` all that was seen and written, thoughts included.
+        peer_max_tokens: most tokens of the peer. One that is longer, or does not fit into the policy's context, loses
+            thoughts, then observations, then steps from the middle, until it does. Episodes where it never does keep
+            their advantages.
+        peer_place: where the peer stands in the prompt; see :data:`~agentgym.agents.prompts.HintPlace`.
+        teacher: weights of the teacher: the policy's ``current`` ones, those it began with (``reference``), a ``stale``
+            copy, or a moving average (``ema``).
+        teacher_refresh: training steps after which a ``stale`` copy is renewed.
+        teacher_ema: share of the way to the policy that ``ema`` goes in each training step.
         student: plain log-probabilities: ``trainer`` scores them anew, ``sampler`` takes those stored at sampling.
         token_clamp: each token's gap is cut to ± this, in nats, before the mean; None keeps it.
         signed: whether the gap is taken in the direction of the advantage, so that a failure is penalised less where
@@ -61,14 +97,18 @@ class SharpoOptions(GrpoOptions):
     lam: float = Field(default=0.2, ge=0, le=1)
     lam_decay_steps: int | None = Field(default=None, ge=1)
     lam_on: Literal["weight", "base"] = "weight"
-    segment: Literal["action", "turn"] = "action"
+    segment: Literal["action", "think_action", "turn"] = "action"
     apply_to: Literal["segment", "turn"] = "segment"
     min_tokens: int = Field(default=1, ge=1)
     trajectories: Literal["all", "failed"] = "all"
     peer: PeerChoice = "shortest"
     success_threshold: float | None = Field(default=None, ge=0, le=1)
-    peer_content: Literal["actions", "observations_actions"] = "observations_actions"
-    peer_max_chars: int = Field(default=4096, ge=1)
+    peer_content: PeerContent = "observations_actions"
+    peer_max_tokens: int = Field(default=PEER_TOKENS, ge=1)
+    peer_place: HintPlace = "before_format"
+    teacher: Literal["current", "reference", "stale", "ema"] = "current"
+    teacher_refresh: int = Field(default=10, ge=1)
+    teacher_ema: float = Field(default=0.05, gt=0, le=1)
     student: Literal["trainer", "sampler"] = "trainer"
     token_clamp: float | None = Field(default=5.0, gt=0)
     signed: bool = True
@@ -85,6 +125,8 @@ class SharpoOptions(GrpoOptions):
             raise ValueError("squash 'exp' or 'clip' and balance 'ratio' are unbounded without clip; set it, say 0.2")
         if self.lam_decay_steps is not None and self.lam_on == "base":
             raise ValueError("lam_decay_steps returns to the plain advantage, which lam_on 'base' does not do at lam 0")
+        if self.segment == "think_action" and self.apply_to == "turn":
+            raise ValueError("segment 'think_action' gives a turn two weights, so apply_to must be 'segment'")
         return self
 
     def coefficient(self, step: int) -> float:
@@ -94,22 +136,29 @@ class SharpoOptions(GrpoOptions):
 
 
 class PeerRenderer(Protocol):
-    """Writes a peer as a hint, or None if it cannot fit."""
+    """Writes a peer as text, in ever shorter forms."""
 
-    def __call__(
-        self, peer: Episode, *, content: Literal["observations_actions", "actions"], max_chars: int
-    ) -> str | None:
-        """The text of the hint."""
+    def __call__(self, peer: Episode, *, content: PeerContent) -> tuple[str, ...]:
+        """The forms, the fullest first."""
         ...
+
+
+class _Segment(NamedTuple):
+    """Tokens of an output that get one weight."""
+
+    turn: int
+    start: int
+    end: int
+    kind: SegmentKind
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """An episode to re-weight: its position, its segments (turn, first token, end), the hint (None: it cannot fit)."""
+    """An episode to re-weight: its position, its segments, and its peers as hints."""
 
     index: int
-    segments: list[tuple[int, int, int]]
-    hint: str | None
+    segments: list[_Segment]
+    hints: list[Hint]
 
 
 class Sharpo(CreditMethod):
@@ -119,15 +168,22 @@ class Sharpo(CreditMethod):
         self.options = options or SharpoOptions()
         self.render = render
 
+    @property
+    def teacher(self) -> TeacherRule | None:
+        """None for the policy's present weights."""
+        options = self.options
+        if options.teacher == "current":
+            return None
+        return TeacherRule(options.teacher, options.teacher_refresh, options.teacher_ema)
+
     def requests(self, group: Group, *, step: int = 0) -> list[ScoreRequest]:
         """For each episode with a peer: the plain prompts (unless the sampler's are used), then the informed ones."""
         asked: list[ScoreRequest] = []
+        weights: Literal["policy", "teacher"] = "policy" if self.teacher is None else "teacher"
         for plan in self._plans(group, turn_advantages(group, self.options), step):
-            if plan.hint is None:
-                continue
             if self.options.student == "trainer":
                 asked.append(ScoreRequest(group.episodes[plan.index]))
-            asked.append(ScoreRequest(group.episodes[plan.index], plan.hint))
+            asked += [ScoreRequest(group.episodes[plan.index], hint, weights) for hint in plan.hints]
         return asked
 
     def assign(self, group: Group, scores: Sequence[TurnScores | None], *, step: int = 0) -> Credit:
@@ -137,11 +193,11 @@ class Sharpo(CreditMethod):
         answers = iter(scores)
         gaps: dict[int, Array] = {}
         for plan in plans:
-            pair = None if plan.hint is None else self._scores(group.episodes[plan.index], answers)
+            pair = self._scores(group.episodes[plan.index], len(plan.hints), answers)
             if pair is not None:
                 student, teacher = pair
                 clamp = self.options.token_clamp
-                means = [mean_gap(teacher[turn][a:b], student[turn][a:b], clamp) for turn, a, b in plan.segments]
+                means = [mean_gap(teacher[turn][a:b], student[turn][a:b], clamp) for turn, a, b, _ in plan.segments]
                 gaps[plan.index] = np.array(means)
 
         tau = self._tau(gaps)
@@ -161,27 +217,39 @@ class Sharpo(CreditMethod):
         if options.coefficient(step) == 0 and options.balance != "mass_outside":
             return []  # every multiplier would be 1: nothing to ask
         plans: list[_Plan] = []
+        written: dict[int, Hint] = {}
         for index, advantages in base.items():
             if options.trajectories == "failed" and succeeded(group.episodes[index], options.success_threshold):
                 continue
-            peer = choose_peer(group, index, options.peer, options.success_threshold)
+            peers = choose_peers(group, index, options.peer, options.success_threshold)
             segments = list(self._segments(group.episodes[index], advantages))
-            if peer is not None and segments:
-                other = group.episodes[peer]
-                hint = self.render(other, content=options.peer_content, max_chars=options.peer_max_chars)
-                plans.append(_Plan(index, segments, hint))
+            if not peers or not segments:
+                continue
+            for peer in peers:
+                if peer not in written:
+                    forms = self.render(group.episodes[peer], content=options.peer_content)
+                    written[peer] = Hint(forms, options.peer_place, options.peer_max_tokens)
+            plans.append(_Plan(index, segments, [written[peer] for peer in peers]))
         return plans
 
-    def _segments(self, episode: Episode, advantages: Array) -> Iterator[tuple[int, int, int]]:
+    def _segments(self, episode: Episode, advantages: Array) -> Iterator[_Segment]:
         """The segments to re-weight; an advantage of 0 has nothing to re-assign."""
         for index, turn in enumerate(episode.turns):
-            whole = (0, output_length(episode, index))
-            start, end = (turn.action_span or (0, 0)) if self.options.segment == "action" else whole
-            if end - start >= self.options.min_tokens and advantages[index] != 0:
-                yield index, start, end
+            start, end = turn.action_span or (0, 0)
+            if self.options.segment == "turn":
+                found = [_Segment(index, 0, output_length(episode, index), "turn")]
+            else:
+                found = [_Segment(index, start, end, "action")]
+            if self.options.segment == "think_action" and end > start:
+                found.insert(0, _Segment(index, 0, start, "think"))
+            for segment in found:
+                if segment.end - segment.start >= self.options.min_tokens and advantages[index] != 0:
+                    yield segment
 
-    def _scores(self, episode: Episode, answers: Iterator[TurnScores | None]) -> tuple[TurnScores, TurnScores] | None:
-        """The student's and the teacher's log-probabilities of an episode's outputs; None if a prompt cannot fit."""
+    def _scores(
+        self, episode: Episode, hints: int, answers: Iterator[TurnScores | None]
+    ) -> tuple[TurnScores, TurnScores] | None:
+        """The student's and the teacher's log-probabilities of an episode's outputs; None if no hint fits."""
         if self.options.student == "trainer":
             student = next(answers)
         else:
@@ -189,8 +257,10 @@ class Sharpo(CreditMethod):
             if None in stored:
                 raise ConfigError(f"episode of {episode.task} lacks sampler log-probabilities; set student 'trainer'")
             student = [np.array(logprobs, dtype=np.float32) for logprobs in stored]
-        teacher = next(answers)
-        return None if student is None or teacher is None else (student, teacher)
+        teachers = [answer for answer in islice(answers, hints) if answer is not None]
+        if student is None or not teachers:
+            return None
+        return student, [np.mean(turn, axis=0) for turn in zip(*teachers, strict=True)]
 
     def _tau(self, gaps: dict[int, Array]) -> float:
         """What gaps are divided by, where that is one number for the group."""
@@ -203,13 +273,13 @@ class Sharpo(CreditMethod):
         self, episode: Episode, plan: _Plan, advantages: Array, gaps: Array, tau: float, step: int
     ) -> Reweighted:
         options = self.options
-        base = np.array([advantages[turn] for turn, _, _ in plan.segments])
+        base = np.array([advantages[segment.turn] for segment in plan.segments])
         scaled = (np.sign(base) if options.signed else 1.0) * gaps / tau
         if options.tau == "trajectory_z":
             scaled = (scaled - scaled.mean()) / (scaled.std() + EPSILON)
         weights = squash(scaled, options.squash, options.clip)
         whole = options.apply_to == "turn"
-        sizes = [output_length(episode, turn) if whole else end - start for turn, start, end in plan.segments]
+        sizes = [output_length(episode, turn) if whole else end - start for turn, start, end, _ in plan.segments]
         lengths = np.array(sizes, dtype=np.float64)
         bound, coefficient = options.clip or 1.0, options.coefficient(step)
         return Reweighted(
@@ -231,8 +301,8 @@ class Sharpo(CreditMethod):
         for plan in plans:
             if plan.index not in done:
                 continue
-            for (turn, start, end), multiplier in zip(plan.segments, done[plan.index].multipliers, strict=True):
+            for (turn, start, end, kind), multiplier in zip(plan.segments, done[plan.index].multipliers, strict=True):
                 if self.options.apply_to == "turn":
                     start, end = 0, output_length(group.episodes[plan.index], turn)
                 advantage = float(base[plan.index][turn] * multiplier)
-                yield SegmentCredit(plan.index, turn, start, end, self.options.segment, advantage)
+                yield SegmentCredit(plan.index, turn, start, end, kind, advantage)

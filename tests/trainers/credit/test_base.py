@@ -85,6 +85,8 @@ def test_names_options_and_values_are_checked() -> None:
         {"clip": None, "balance": "ratio"},
         {"lam_decay_steps": 10, "lam_on": "base"},
         {"penalty_timing": "before"},
+        {"segment": "think_action", "apply_to": "turn"},
+        {"teacher_ema": 0},
         {"reward_scale": 0},
     ):
         with pytest.raises(ConfigError, match="sharpo"):

@@ -6,43 +6,52 @@ import pytest
 
 from agentgym.episode import Group
 from agentgym.errors import ConfigError
-from agentgym.trainers.credit.peer import choose_peer, succeeded
+from agentgym.trainers.credit.peer import choose_peers, succeeded
 
 
 def test_each_choice(build: Any) -> None:
     group = build.group([False, True, True, True, True, False], turns=[1, 5, 3, 3, 7, 2])
-    assert choose_peer(group, 0, "shortest", None) == 2
-    assert choose_peer(group, 2, "shortest", None) == 3
-    assert choose_peer(group, 0, "longest", None) == 4
-    assert choose_peer(group, 0, "first", None) == 1
-    assert choose_peer(group, 1, "first", None) == 2
+    assert choose_peers(group, 0, "shortest", None) == [2]
+    assert choose_peers(group, 2, "shortest", None) == [3]
+    assert choose_peers(group, 0, "longest", None) == [4]
+    assert choose_peers(group, 0, "first", None) == [1]
+    assert choose_peers(group, 1, "first", None) == [2]
 
 
 def test_ties_go_to_the_lowest_member_wherever_it_stands(build: Any) -> None:
     group = build.group([False, True, True], turns=[1, 4, 4])
     turned = Group(episodes=tuple(reversed(group.episodes)))
     for choice in ("shortest", "longest", "first"):
-        peer = choose_peer(turned, 2, choice, None)
-        assert peer is not None and turned.episodes[peer].member == 1
+        (peer,) = choose_peers(turned, 2, choice, None)
+        assert turned.episodes[peer].member == 1
+
+
+def test_the_average_is_over_all_others_by_member(build: Any) -> None:
+    group = build.group([False, True, True, True])
+    turned = Group(episodes=tuple(reversed(group.episodes)))
+    assert choose_peers(group, 0, "average", None) == [1, 2, 3]
+    assert choose_peers(group, 2, "average", None) == [1, 3]
+    assert choose_peers(turned, 3, "average", None) == [2, 1, 0]
 
 
 def test_the_random_peer_is_fixed_by_the_seed_and_reaches_every_success(build: Any) -> None:
     group = build.group([True] * 5)
-    assert choose_peer(group, 0, "random", None) == choose_peer(group, 0, "random", None)
+    assert choose_peers(group, 0, "random", None) == choose_peers(group, 0, "random", None)
     drawn = set()
     for run in range(60):
         asking = group.episodes[2].model_copy(update={"seed": (run,)})
-        drawn.add(choose_peer(Group(episodes=(*group.episodes[:2], asking, *group.episodes[3:])), 2, "random", None))
+        others = Group(episodes=(*group.episodes[:2], asking, *group.episodes[3:]))
+        drawn.update(choose_peers(others, 2, "random", None))
     assert drawn == {0, 1, 3, 4}
 
 
-@pytest.mark.parametrize("choice", ["shortest", "longest", "first", "random"])
+@pytest.mark.parametrize("choice", ["shortest", "longest", "first", "random", "average"])
 def test_never_itself_a_failure_or_a_broken_episode(build: Any, choice: Any) -> None:
     group = build.group([True, False, False])
-    assert choose_peer(group, 0, choice, None) is None
-    assert choose_peer(group, 1, choice, None) == 0
+    assert choose_peers(group, 0, choice, None) == []
+    assert choose_peers(group, 1, choice, None) == [0]
     broken = build.episode(1, success=None, status="env_error", member=0)
-    assert choose_peer(Group(episodes=(broken, build.episode(member=1))), 1, choice, None) is None
+    assert choose_peers(Group(episodes=(broken, build.episode(member=1))), 1, choice, None) == []
 
 
 def test_success_by_threshold(build: Any) -> None:

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentgym.agents.prompts import Hint, PeerContent
 from agentgym.episode import Episode, Group
 from agentgym.errors import ConfigError
-from agentgym.trainers.credit import CreditTable, Sharpo, SharpoOptions, get_credit
+from agentgym.trainers.credit import CreditTable, ScoreRequest, Sharpo, SharpoOptions, TeacherRule, get_credit
 from agentgym.trainers.credit.peer import succeeded
 
+PLAIN = -2.0  # what the scorer of these tests answers without a hint
 balances = st.sampled_from(["mean_one", "ratio", "mass_inside", "mass_outside", "none"])
 
 
@@ -179,36 +181,77 @@ def test_what_is_asked(build: Any) -> None:
     group = build.group([True, False, True], turns=[4, 3, 2])
     shown = []
 
-    def render(peer: Episode, *, content: str, max_chars: int) -> str:
-        shown.append((peer.member, content, max_chars))
-        return f"peer {peer.member}"
+    def render(peer: Episode, *, content: PeerContent) -> tuple[str, ...]:
+        shown.append((peer.member, content))
+        return f"long peer {peer.member}", f"peer {peer.member}"
 
-    options: dict[str, Any] = {"peer_content": "actions", "peer_max_chars": 99}
+    options: dict[str, Any] = {"peer_content": "actions", "peer_max_tokens": 99, "peer_place": "system"}
+    two, zero = (Hint((f"long peer {n}", f"peer {n}"), "system", 99) for n in (2, 0))
     asked = Sharpo(SharpoOptions(**options), render).requests(group)
     assert [(r.episode.member, r.hint) for r in asked] == [
-        (0, None), (0, "peer 2"), (1, None), (1, "peer 2"), (2, None), (2, "peer 0"),
+        (0, None), (0, two), (1, None), (1, two), (2, None), (2, zero),
     ]  # fmt: skip
-    assert shown == [(2, "actions", 99), (2, "actions", 99), (0, "actions", 99)]
+    assert {request.weights for request in asked} == {"policy"}
+    assert shown == [(2, "actions"), (0, "actions")]
     failed = Sharpo(SharpoOptions(trajectories="failed", student="sampler", **options), render).requests(group)
-    assert [(r.episode.member, r.hint) for r in failed] == [(1, "peer 2")]
+    assert [(r.episode.member, r.hint) for r in failed] == [(1, two)]
 
 
 def test_the_default_hint_shows_the_peers_actions(build: Any) -> None:
-    hints = {request.hint for request in get_credit("sharpo").requests(build.group([True, False]))}
-    assert None in hints
-    assert any(hint is not None and "look" in hint for hint in hints)
+    plain, informed = get_credit("sharpo").requests(build.group([True, False]))
+    assert plain.hint is None and informed.hint is not None
+    assert "look" in informed.hint.forms[0]
+    assert (informed.hint.place, informed.hint.max_tokens) == ("before_format", 1024)
 
 
-def test_a_hint_that_cannot_be_written_or_does_not_fit_is_counted(build: Any, gap_scorer: Any) -> None:
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({}, None),
+        ({"teacher": "reference"}, TeacherRule("reference")),
+        ({"teacher": "stale", "teacher_refresh": 3}, TeacherRule("stale", refresh=3)),
+        ({"teacher": "stale"}, TeacherRule("stale", refresh=10)),
+        ({"teacher": "ema"}, TeacherRule("ema", rate=0.05)),
+    ],
+)
+def test_the_weights_of_the_teacher(build: Any, options: dict[str, object], rule: TeacherRule | None) -> None:
+    method = get_credit("sharpo", **options)
+    assert method.teacher == rule and get_credit("grpo").teacher is None
+    asked = [(r.hint is None, r.weights) for r in method.requests(build.group([True, False]))]
+    assert asked == [(True, "policy"), (False, "policy" if rule is None else "teacher")]
+
+
+def test_the_average_over_all_peers(build: Any, gap_scorer: Any) -> None:
+    group = build.group([False, True, True, True], turns=[2, 1, 1, 1])
+
+    class ByPeer(gap_scorer):  # type: ignore[misc]
+        """What each peer makes of the first turn; the last one's hint does not fit."""
+
+        def _answer(self, request: ScoreRequest) -> Any:
+            if request.hint is None or request.episode.member:
+                return super()._answer(request)
+            gap = {"peer 1": 0.5, "peer 2": -0.1, "peer 3": None}[request.hint.forms[0]]
+            plain = [np.full(12, PLAIN, np.float32) for _ in request.episode.turns]
+            return None if gap is None else [plain[0] + np.float32(gap), plain[1]]
+
+    def render(peer: Episode, *, content: PeerContent) -> tuple[str, ...]:
+        return (f"peer {peer.member}",)
+
+    method = Sharpo(SharpoOptions(peer="average", balance="none"), render)
+    credit = method.advantages(group, ByPeer())
+    base = get_credit("grpo").advantages(group).table.advantage[0]
+    acted = credit.table.advantage[(credit.table.kind == "action") & (credit.table.episode == 0)]
+    assert acted == pytest.approx([base * (1 - 0.2 * np.tanh(0.2 / 2)), base], abs=1e-6)
+    assert credit.stats["peer/overflow"] == 0.0
+    assert len(method.requests(group)) == 4 + 3 + 3 * 2
+
+
+def test_a_hint_that_does_not_fit_is_counted(build: Any, gap_scorer: Any) -> None:
     group = build.group([True, False, False])
-    scorer = gap_scorer(lambda e, t: 1.0 * t)
-    tiny = get_credit("sharpo", peer_max_chars=1).advantages(group, scorer)
-    assert scorer.asked == []
-    wide = get_credit("sharpo").advantages(group, gap_scorer(lambda e, t: 1.0 * t, fits=False))
-    for credit in (tiny, wide):
-        assert credit.stats["peer/overflow"] == 2.0
-        assert credit.stats["peer/coverage"] == pytest.approx(2 / 3)
-        assert set(credit.table.kind) == {"turn"}
+    credit = get_credit("sharpo").advantages(group, gap_scorer(lambda e, t: 1.0 * t, fits=False))
+    assert credit.stats["peer/overflow"] == 2.0
+    assert credit.stats["peer/coverage"] == pytest.approx(2 / 3)
+    assert set(credit.table.kind) == {"turn"}
 
 
 def test_the_samplers_log_probabilities_as_student(build: Any, gap_scorer: Any) -> None:
@@ -245,6 +288,24 @@ def test_segment_turn_and_apply_to_turn(build: Any, gap_scorer: Any) -> None:
     assert got(min_tokens=2) == [sorted([weight(0.25), 1.0]), [1.0], [1.0]]
     spread = get_credit("sharpo", apply_to="turn").advantages(group, scorer).table
     assert np.concatenate(spread.token_advantages(group)[0]).sum() == pytest.approx(24 * base)
+
+
+def test_thought_and_action_get_a_weight_each(build: Any, gap_scorer: Any) -> None:
+    turns = [build.turn(8, (4, 6)), build.turn(5, None), build.turn(4, (0, 3)), build.turn(7, (2, 3))]
+    group = Group(episodes=(build.episode(turns), build.episode(2, success=True, member=1)))
+    scorer = gap_scorer(lambda e, t: np.where(np.arange(len(e.turns[t].output_ids)) < 4, 0.2, -0.3))
+    options: dict[str, object] = {"segment": "think_action", "balance": "none"}
+    credit = get_credit("sharpo", **options).advantages(group, scorer)
+    base = get_credit("grpo").advantages(group).table.advantage[0]
+    up, down = 1 - 0.2 * np.tanh(0.1), 1 + 0.2 * np.tanh(0.15)
+    expected = [[up] * 4 + [down] * 2 + [1] * 2, [1] * 5, [up] * 3 + [1], [up] * 3 + [1] * 4]
+    for tokens, factors in zip(credit.table.token_advantages(group)[0], expected, strict=True):
+        assert tokens == pytest.approx(base * np.array(factors), abs=1e-6)
+    assert sorted(credit.table.kind[credit.table.episode == 0]) == ["action"] * 3 + ["think"] * 2 + ["turn"] * 4
+    longer = get_credit("sharpo", min_tokens=3, **options).advantages(group, scorer)
+    assert longer.table.kind[-2:].tolist() == ["think", "action"]
+    balanced = get_credit("sharpo", segment="think_action").advantages(group, scorer).table
+    assert sum(tokens.sum() for tokens in balanced.token_advantages(group)[0]) == pytest.approx(24 * base)
 
 
 def test_a_token_outlier_is_clamped(build: Any, gap_scorer: Any) -> None:
