@@ -1,4 +1,4 @@
-"""Checkpoints: policy, optimiser and progress in one folder, written atomically, without pickles.
+"""Checkpoints: policy, optimiser, teacher and progress in one folder, written atomically, without pickles.
 
 Invariant: a folder with the final name is complete. The seed tree has no state, so the number of the next iteration is
 all the progress there is to keep.
@@ -20,12 +20,20 @@ from torch import Tensor
 from agentgym.errors import DataError
 
 from .policy import Policy
+from .teacher import Teacher
 
 OPTIMISER, PROGRESS = "optimiser.safetensors", "progress.json"
 _NAME = re.compile(r"iteration-(\d{6})")
 
 
-def save(folder: Path, iteration: int, policy: Policy, optimiser: torch.optim.Optimizer, keep: int) -> Path:
+def save(
+    folder: Path,
+    iteration: int,
+    policy: Policy,
+    optimiser: torch.optim.Optimizer,
+    keep: int,
+    teacher: Teacher | None = None,
+) -> Path:
     """Writes the state before ``iteration`` and drops all but the newest ``keep`` checkpoints."""
     folder.mkdir(parents=True, exist_ok=True)
     final = folder / f"iteration-{iteration:06d}"
@@ -33,6 +41,8 @@ def save(folder: Path, iteration: int, policy: Policy, optimiser: torch.optim.Op
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     policy.save(unfinished)
+    if teacher is not None:
+        teacher.save(unfinished)
     tensors: dict[str, Tensor] = {}
     for index, state in optimiser.state_dict()["state"].items():
         for name, value in state.items():

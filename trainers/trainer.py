@@ -37,6 +37,7 @@ from .curves import draw_curves
 from .log import Log, write_lines
 from .policy import Policy
 from .scorer import PolicyScorer
+from .teacher import Teacher
 from .update import TrainRow, update
 
 
@@ -67,8 +68,13 @@ class KnownScores:
 
     def score(self, requests: Sequence[ScoreRequest]) -> list[TurnScores | None]:
         """One answer per request, in order."""
-        informed = iter(self._scorer.score([request for request in requests if request.hint is not None]))
-        return [self._plain[id(request.episode)] if request.hint is None else next(informed) for request in requests]
+        known = [
+            self._plain[id(request.episode)] if request.hint is None and request.weights == "policy" else None
+            for request in requests
+        ]
+        unknown = [request for request, scores in zip(requests, known, strict=True) if scores is None]
+        asked = iter(self._scorer.score(unknown))
+        return [next(asked) if scores is None else scores for scores in known]
 
 
 class Trainer:
@@ -96,14 +102,19 @@ class Trainer:
         self.policy = Policy.load(name, overrides=recipe.policy.settings, device=recipe.policy.device)
         self.policy.engine.name = f"hf/{recipe.policy.model}"
         self.agent = EngineAgent(self.policy.engine, self.policy.settings)
-        self.scorer = PolicyScorer(self.policy, recipe.update.most_tokens)
+        self.reference = None if recipe.update.kl_coef == 0 else self._initial_weights()
+        rule = self.method.teacher
+        self.teacher = None if rule is None else Teacher(rule, self._initial_weights())
+        teacher = None if self.teacher is None else self.teacher.model
+        self.scorer = PolicyScorer(self.policy, recipe.update.most_tokens, teacher)
         config = recipe.update
         self.optimiser = torch.optim.AdamW(
             self.policy.model.parameters(), lr=config.lr, betas=(0.9, 0.999), weight_decay=config.weight_decay
         )
         if found is not None:
             checkpoint.load_optimiser(found[1], self.optimiser)
-        self.reference = self._load_reference()
+            if self.teacher is not None:
+                self.teacher.load(found[1])
         self.log = Log(out / "metrics.jsonl", before=self.iteration)
 
     def run(self) -> Path:
@@ -138,12 +149,15 @@ class Trainer:
         if rows:
             stats |= update(self.policy, self.optimiser, rows, self.recipe.update, self._root.child("update", number))
         self.iteration += 1
+        if self.teacher is not None:
+            self.teacher.follow(self.policy.model, self.iteration)
         seconds = time.perf_counter() - began
         tokens = sum(len(turn.output_ids or ()) for episode in played.episodes for turn in episode.turns)
         stats |= {"time/rollout_seconds": played.seconds, "time/seconds": seconds}
         stats |= {"time/sampled_tokens_per_second": tokens / max(played.seconds, 1e-9)}
         self.log.append("train", number, stats)
-        checkpoint.save(self.out / "checkpoints", self.iteration, self.policy, self.optimiser, self.recipe.run.keep)
+        folder, keep = self.out / "checkpoints", self.recipe.run.keep
+        checkpoint.save(folder, self.iteration, self.policy, self.optimiser, keep, self.teacher)
         bar.set_postfix(
             success=f"{stats.get('rollout/success', float('nan')):.2f}",
             reward=f"{stats.get('group/reward', float('nan')):.2f}",
@@ -210,7 +224,8 @@ class Trainer:
         requests = [ScoreRequest(episode) for episode in episodes]
         old = _all_known(self.scorer.score(requests))
         ref = None if self.reference is None else _all_known(self.scorer.score(requests, self.reference))
-        before = self.scorer.tokens
+        scorer = self.scorer
+        before = (scorer.tokens, scorer.hints, scorer.shortened, scorer.overflows)
         known = KnownScores(self.scorer, {id(episode): scores for episode, scores in zip(episodes, old, strict=True)})
         credits = credit_groups(self.method, played.groups, known, step=self.iteration)
         advantages = [
@@ -227,7 +242,10 @@ class Trainer:
             )
         ]
         stats = _merge(credits) | _rollout_stats(played)
-        stats |= {"audit/sampled_ids": float(audited), "credit/teacher_tokens": float(self.scorer.tokens - before)}
+        after = (scorer.tokens, scorer.hints, scorer.shortened, scorer.overflows)
+        names = ("credit/teacher_tokens", "hints/asked", "hints/shortened", "hints/dropped")
+        stats |= {name: float(new - old) for name, new, old in zip(names, after, before, strict=True)}
+        stats["audit/sampled_ids"] = float(audited)
         drift = [
             abs(a - b)
             for episode, scores in zip(episodes, old, strict=True)
@@ -238,10 +256,8 @@ class Trainer:
             stats |= {"sampler/logprob_gap_mean": sum(drift) / len(drift), "sampler/logprob_gap_max": max(drift)}
         return train, stats
 
-    def _load_reference(self) -> PreTrainedModel | None:
-        """The initial policy, frozen, if the loss has a divergence term."""
-        if self.recipe.update.kl_coef == 0:
-            return None
+    def _initial_weights(self) -> PreTrainedModel:
+        """The initial policy, frozen; a copy of its own for each who asks."""
         if self.iteration == 0:
             return self.policy.frozen_copy()
         return Policy.load(self.recipe.policy.model, device=self.recipe.policy.device).frozen_copy()
