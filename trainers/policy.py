@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from agentgym.agents.engines import resolve_checkpoint
 from agentgym.agents.engines.card import PlaySettings, read_settings, write_card
-from agentgym.agents.engines.transformers import TransformersEngine
+from agentgym.agents.engines.transformers import TransformersEngine, quiet
 
 from .batch import Row, micro_batches, pad
 
@@ -68,7 +68,8 @@ class Policy:
 
     def save(self, path: Path) -> None:
         """Writes weights (safetensors), tokenizer and card into a folder."""
-        self.model.save_pretrained(path, safe_serialization=True)
+        with quiet():
+            self.model.save_pretrained(path, safe_serialization=True)
         self.engine.tokenizer.save_pretrained(path)
         write_card(path, self.settings)
 

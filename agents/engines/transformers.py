@@ -7,7 +7,8 @@ same from run to run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ import torch
 import transformers
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as library_logging
 
 from agentgym.agents.prompts.chat import ChatEncoder
 from agentgym.errors import AgentGymError, ConfigError, DataError, EngineError
@@ -42,6 +44,18 @@ class _Row:
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     finish: Literal["stop", "length"] | None = None
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Within it, transformers draws no progress bars: small models load and save too often for them to help."""
+    shown = library_logging.is_progress_bar_enabled()
+    library_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            library_logging.enable_progress_bar()
 
 
 class TransformersEngine(Engine):
@@ -89,13 +103,14 @@ class TransformersEngine(Engine):
         transformers.utils.logging.disable_progress_bar()  # loading is announced by whoever asks for it
         try:
             tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                path,
-                local_files_only=True,
-                use_safetensors=True,
-                dtype=dtype or (torch.float32 if target == "cpu" else "auto"),
-                output_loading_info=True,
-            )
+            with quiet():
+                loaded: Any = AutoModelForCausalLM.from_pretrained(
+                    path,
+                    local_files_only=True,
+                    use_safetensors=True,
+                    dtype=dtype or (torch.float32 if target == "cpu" else "auto"),
+                    output_loading_info=True,
+                )
         except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
             raise DataError(f"{path}: cannot load this model ({_first_line(error)}); save it again") from error
         model, found = loaded
