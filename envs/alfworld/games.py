@@ -20,8 +20,8 @@ from agentgym.task import Panel, Task
 
 from .engine import Engine
 from .game import Game, compile_game
+from .generator import LEVELS, Level, generate_split
 from .generator import SPLITS as GENERATED
-from .generator import generate_split
 from .manifest import LogicVersion, read_manifest
 from .pack import read_pack
 from .record import FAMILIES, Record, sentence_error
@@ -34,7 +34,7 @@ LOGIC_VERSION: LogicVersion = "0.4.2"
 COMPILED_KEPT = 256
 """Compiled games kept per pack, about 0.1 MB each; the one used longest ago goes first."""
 
-_ON_REQUEST = re.compile(rf"({'|'.join(GENERATED)})_([1-9]\d{{0,6}})")
+_ON_REQUEST = re.compile(rf"({'|'.join(GENERATED)})_([1-9]\d{{0,6}})(?:_({'|'.join(LEVELS)}))?")
 
 
 class Games:
@@ -168,7 +168,8 @@ def load(split: str, data: Path | None) -> Games:
 
     Args:
         split: an official split, ``generated_train`` or ``generated_valid``, or one of these with a number of games,
-            such as ``generated_train_3000``, which are then made now (the first ones are not the built-in ones).
+            such as ``generated_train_3000``, which are then made now (the first ones are not the built-in ones); and
+            with a level, ``generated_train_3000_hard`` or ``…_easy``, see `generator.difficulty_of`.
         data: folder with ``alfworld/SPLIT.jsonl.xz`` for the official splits.
 
     Raises:
@@ -188,7 +189,8 @@ def load(split: str, data: Path | None) -> Games:
             )
         return _read(split, path, f"official, {path.name}", data)
     if match := _ON_REQUEST.fullmatch(split):
-        return _generate(match[1], int(match[2]))
+        level: Level | None = next((known for known in LEVELS if known == match[3]), None)
+        return _generate(match[1], int(match[2]), level)
     raise UnknownNameError("split of alfworld", split, (*OFFICIAL, *GENERATED))
 
 
@@ -213,11 +215,12 @@ def _read(split: str, path: Path, source: str, data: Path | None) -> Games:
 
 
 @lru_cache(maxsize=2)
-def _generate(split: str, number: int) -> Games:
+def _generate(split: str, number: int, level: Level | None) -> Games:
     per_family = -(-number // len(FAMILIES))
-    records = generate_split(0, split, per_family)
+    records = generate_split(0, split, per_family, level)
     # One game of each family in turn, so that any number of games is balanced; then in the usual order.
     by_family = {family: [record for record in records if record.family == family] for family in FAMILIES}
     dealt = [game for row in zip(*by_family.values(), strict=True) for game in row][:number]
     chosen = tuple(sorted(dealt, key=lambda record: record.id))
-    return Games(f"{split}_{number}", chosen, "generated on request")
+    name = f"{split}_{number}" if level is None else f"{split}_{number}_{level}"
+    return Games(name, chosen, "generated on request")

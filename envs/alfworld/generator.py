@@ -4,6 +4,9 @@ A game is a pure function of (seed, family, index): it has its own random stream
 that every machine and Python version draws byte-identical records. Generated games belong to splits whose names start
 with ``generated`` and are never mixed into official ones. Objects follow the *kind* of room: unlike in the official
 games, no two games share a floor plan. Objects that would lie nowhere are left out, and nothing starts open or cold.
+
+Difficulty varies as it does in the rooms of the train split. A `Difficulty` draws again until a game lies within its
+bounds: it changes which games are kept, not how they are made.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from agentgym.errors import ConfigError, DataError
 from agentgym.seeding import Seed
@@ -34,6 +37,7 @@ from .tables import (
 )
 
 TRIES = 200
+TRIES_WITHIN_BOUNDS = 5_000  # of one game, if a difficulty is asked for
 LAMP = "DeskLamp"
 
 # Split name -> (first index, built-in games per family). Indices of two splits never meet, so ids do not either.
@@ -67,6 +71,34 @@ _Receptacle = tuple[str, str, str]  # id, type, location
 _Facts = dict[str, list[list[str]]]
 
 
+class Difficulty(NamedTuple):
+    """Bounds of a game, both ends included.
+
+    Attributes:
+        plan: commands of the oracle's plan.
+        distractors: objects that lie somewhere and are not of the type that the goal asks for.
+    """
+
+    plan: tuple[int, int]
+    distractors: tuple[int, int]
+
+
+Level = Literal["easy", "hard"]
+LEVELS: tuple[Level, ...] = ("easy", "hard")
+
+# Family -> commands of the plan and distractors of a typical (median) generated game.
+_TYPICAL = {"place": (4, 15), "look": (4, 21), "clean": (6, 40), "heat": (6, 42), "cool": (6, 42), "two": (8, 16)}
+_MANY = 10_000
+
+
+def difficulty_of(family: str, level: Level) -> Difficulty:
+    """The bounds of a level: ``easy`` is at most typical in both respects, ``hard`` above it in both."""
+    commands, distractors = _TYPICAL[family]
+    if level == "easy":
+        return Difficulty((0, commands), (0, distractors))
+    return Difficulty((commands + 1, _MANY), (distractors + 1, _MANY))
+
+
 class Draw:
     """A random stream with the few draws that the generator needs."""
 
@@ -92,7 +124,9 @@ class Draw:
         return last
 
 
-def generate(seed: int, family: str | None, index: int, split: str = "generated") -> Record:
+def generate(
+    seed: int, family: str | None, index: int, split: str = "generated", difficulty: Difficulty | None = None
+) -> Record:
     """Draw one game.
 
     Args:
@@ -100,10 +134,11 @@ def generate(seed: int, family: str | None, index: int, split: str = "generated"
         family: one of ``FAMILIES``; None draws one, by seed and index.
         index: number of the game, 0 to 999,999.
         split: name of the split to write into the record; it does not influence the game.
+        difficulty: bounds of the game, which the name of the trial repeats; None for a game as it comes.
 
     Raises:
         ConfigError: if an argument is out of range.
-        DataError: if no room allowed the task in 200 tries.
+        DataError: if no room allowed the task in 200 tries, or none within the bounds in 5,000.
     """
     if seed < 0 or not 0 <= index < _INDICES:
         raise ConfigError(f"seed {seed}, index {index}: give a seed from 0 up and an index from 0 to {_INDICES - 1}")
@@ -111,22 +146,30 @@ def generate(seed: int, family: str | None, index: int, split: str = "generated"
         family = Draw(Seed(("alfworld", seed, index))).pick(FAMILIES)
     elif family not in FAMILIES:
         raise ConfigError(f"unknown family {family!r}; choose one of {', '.join(FAMILIES)}")
-    draw = Draw(Seed(("alfworld", seed, family, index)))
     number = seed * _INDICES + index
-    for _ in range(TRIES):
-        record = _try(draw, family, number, split)
-        if record is not None and _playable(record):
+    if difficulty is None:
+        draw, name, tries = Draw(Seed(("alfworld", seed, family, index))), f"trial_gen_{number}", TRIES
+    else:
+        (least, most), (few, many) = difficulty
+        if least > most or few > many:
+            raise ConfigError(f"{difficulty}: no game lies within these bounds; give (least, most)")
+        draw = Draw(Seed(("alfworld", seed, family, index, least, most, few, many)))
+        name, tries = f"trial_gen_{number}_plan_{least}_{most}_distractors_{few}_{many}", TRIES_WITHIN_BOUNDS
+    for _ in range(tries):
+        record = _try(draw, family, number, name, split, difficulty)
+        if record is not None and _playable(record, difficulty):
             return record
-    raise DataError(f"no {family} game in {TRIES} tries for seed {seed}, index {index}; take another index")
+    raise DataError(f"no {family} game in {tries} tries for seed {seed}, index {index}; take another index or bounds")
 
 
-def generate_split(seed: int, split: str, per_family: int) -> list[Record]:
+def generate_split(seed: int, split: str, per_family: int, level: Level | None = None) -> list[Record]:
     """Draw a split of distinct games, equally many of each family, in ascending order of ids.
 
     Args:
         seed: any number from 0 up.
         split: a key of ``SPLITS``; splits of one seed share no id.
         per_family: games per family.
+        level: difficulty of the games, relative to their family; None for games as they come.
 
     Raises:
         ConfigError: if the split is unknown or too large.
@@ -138,8 +181,9 @@ def generate_split(seed: int, split: str, per_family: int) -> list[Record]:
     for family in FAMILIES:
         index = first
         wanted = len(records) + per_family
+        difficulty = None if level is None else difficulty_of(family, level)
         while len(records) < wanted:
-            record = generate(seed, family, index, split)
+            record = generate(seed, family, index, split, difficulty)
             records.setdefault(record.digest, record)
             index += 1
     return sorted(records.values(), key=lambda record: record.id)
@@ -154,22 +198,22 @@ def write_builtin(folder: Path) -> list[Path]:
     return paths
 
 
-def _playable(record: Record) -> bool:
-    """True if the game is not won at the start and the oracle's plan wins it in the engine."""
+def _playable(record: Record, difficulty: Difficulty | None) -> bool:
+    """True if the game is not won at the start, and the oracle's plan wins it and has the right length."""
     engine = Engine(compile_game(record))
     engine.reset()
     if engine.won:
         return False
     commands = plan(engine)
-    if commands is None:
+    if commands is None or not (difficulty is None or difficulty.plan[0] <= len(commands) <= difficulty.plan[1]):
         return False
     for command in commands:
         engine.step(command)
     return engine.won
 
 
-def _try(draw: Draw, family: str, number: int, split: str) -> Record | None:
-    """One try: furnish a room, then choose a goal in it; None if it offers none."""
+def _try(draw: Draw, family: str, number: int, trial: str, split: str, difficulty: Difficulty | None) -> Record | None:
+    """One try: furnish a room, then choose a goal in it; None if it offers none, or has too many or few distractors."""
     rooms = {room.name: room for room in ROOMS}
     room = rooms[draw.weigh({room.name: room.games[family] for room in ROOMS if family in room.games})]
     receptacles, facts = _furnish(draw, room)
@@ -178,10 +222,14 @@ def _try(draw: Draw, family: str, number: int, split: str) -> Record | None:
     if not goals:
         return None
     otype, place = draw.pick(goals)
+    if difficulty is not None:
+        distractors = sum(len(instances) for kind, instances in objects.items() if kind != otype)
+        if not difficulty.distractors[0] <= distractors <= difficulty.distractors[1]:
+            return None
     sentence = draw.pick(SENTENCES[family]).format(o=otype.lower(), r=place.lower())
     task_type = TYPE_OF_FAMILY[family]
     record = {
-        "id": f"{task_type}-{otype}-None-{place}-9{number}/trial_gen_{number}",
+        "id": f"{task_type}-{otype}-None-{place}-9{number}/{trial}",
         "split": split,
         "type": task_type,
         "task": sentence,

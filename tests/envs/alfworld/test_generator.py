@@ -8,12 +8,13 @@ import pytest
 from agentgym.envs.alfworld import generator
 from agentgym.envs.alfworld.engine import Engine
 from agentgym.envs.alfworld.game import compile_game
+from agentgym.envs.alfworld.games import load
 from agentgym.envs.alfworld.oracle import plan
 from agentgym.envs.alfworld.pack import pack_hash, read_pack
 from agentgym.envs.alfworld.record import FAMILIES, Record
 from agentgym.envs.alfworld.rooms import OPENABLE, ROOMS
 from agentgym.envs.alfworld.tables import CAN_CONTAIN
-from agentgym.errors import ConfigError, DataError
+from agentgym.errors import ConfigError, DataError, UnknownNameError
 
 BUILTIN = Path(generator.__file__).parent / "data"
 
@@ -138,7 +139,46 @@ def test_wrong_arguments_are_refused() -> None:
 
 def test_it_gives_up_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Record] = []
-    monkeypatch.setattr(generator, "_playable", tried.append)
+    monkeypatch.setattr(generator, "_playable", lambda record, _: tried.append(record))
     with pytest.raises(DataError, match="200 tries"):
         generator.generate(0, "place", 0)
     assert 0 < len(tried) <= generator.TRIES
+
+
+@pytest.mark.parametrize("level", generator.LEVELS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_levels_bound_plans_and_distractors(family: str, level: generator.Level) -> None:
+    bounds = generator.difficulty_of(family, level)
+    record = generator.generate(4, family, 0, difficulty=bounds)
+    assert text(record) == text(generator.generate(4, family, 0, difficulty=bounds))
+    assert record.digest != generator.generate(4, family, 0).digest
+    commands = plan(Engine(compile_game(record)))
+    assert commands is not None and bounds.plan[0] <= len(commands) <= bounds.plan[1]
+    distractors = sum(kind != record.goal[1] for _, kind in record.facts["objecttype"])
+    assert bounds.distractors[0] <= distractors <= bounds.distractors[1]
+
+
+def test_bounds_of_ones_own() -> None:
+    bounds = generator.Difficulty(plan=(3, 4), distractors=(5, 12))
+    record = generator.generate(0, "place", 1, difficulty=bounds)
+    assert len(plan(Engine(compile_game(record))) or ()) in (3, 4)
+    with pytest.raises(ConfigError, match="no game lies within these bounds"):
+        generator.generate(0, "place", 0, difficulty=generator.Difficulty((5, 4), (0, 9)))
+
+
+def test_bounds_that_no_game_meets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generator, "TRIES_WITHIN_BOUNDS", 5)
+    with pytest.raises(DataError, match=r"in 5 tries .* bounds"):
+        generator.generate(0, "place", 0, difficulty=generator.Difficulty((90, 99), (0, 99)))
+
+
+def test_splits_of_a_level() -> None:
+    easy, hard = (load(f"generated_valid_12_{level}", None) for level in generator.LEVELS)
+    for games in (easy, hard):
+        assert len(games.panel) == 12 and {task.family for task in games.panel} == set(FAMILIES)
+        assert games.panel.split == f"generated_valid_12_{'easy' if games is easy else 'hard'}"
+    assert not {task.id for task in easy.panel} & {task.id for task in hard.panel}
+    mean = [sum(len(plan(Engine(compile_game(record))) or ()) for record in games.records) for games in (easy, hard)]
+    assert mean[0] < mean[1]
+    with pytest.raises(UnknownNameError):
+        load("generated_valid_12_medium", None)
