@@ -19,6 +19,8 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from agentgym import registry
+from agentgym.agents.engines import resolve_checkpoint
+from agentgym.agents.engines.models import fingerprint
 from agentgym.agents.engines.player import EngineAgent
 from agentgym.env import TextEnv
 from agentgym.episode import Episode, Group
@@ -101,6 +103,9 @@ class Trainer:
         self.iteration, name = (0, recipe.policy.model) if found is None else (found[0], str(found[1]))
         self.policy = Policy.load(name, overrides=recipe.policy.settings, device=recipe.policy.device)
         self.policy.engine.name = f"hf/{recipe.policy.model}"
+        # Records name the weights that training started from, and how often they were updated.
+        start = fingerprint(resolve_checkpoint(recipe.policy.model))
+        self._versions = {**self.policy.engine.versions, "weights": start}
         self.agent = EngineAgent(self.policy.engine, self.policy.settings)
         self.reference = None if recipe.update.kl_coef == 0 else self._initial_weights()
         rule = self.method.teacher
@@ -193,22 +198,24 @@ class Trainer:
         def note(job: Job, episode: Episode) -> None:
             found[job.index, job.member] = episode
 
+        self.policy.engine.versions = {**self._versions, "iteration": str(self.iteration)}
         rollout(jobs, self.agent, make_env, concurrency=self.recipe.rollout.concurrency, on_episode=note)
         return [found[job.index, job.member] for job in jobs]
 
     def _tasks(self, number: int) -> list[int]:
         """Positions of the iteration's tasks: passes over the panel, each in an order of its own."""
-        wanted, size = self.recipe.rollout.tasks, len(self.panel)
+        size = len(self.panel)
+        wanted = min(self.recipe.rollout.tasks, size)
         chosen: list[int] = []
         position = number * wanted
         while len(chosen) < wanted:
             turn, place = divmod(position, size)
             order = self._root.child("order", turn).generator().permutation(size)
             # A task that is met twice in one iteration would be one group, not two.
-            if int(order[place]) not in chosen or wanted > size:
+            if int(order[place]) not in chosen:
                 chosen.append(int(order[place]))
             position += 1
-        return list(dict.fromkeys(chosen))
+        return chosen
 
     # ---- credit --------------------------------------------------------------------------------------------------
 

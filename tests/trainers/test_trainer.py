@@ -1,0 +1,357 @@
+"""Whole training runs of a tiny policy on a guessing game: what must be equal, what must part, what must be refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_policy
+import torch
+from safetensors.torch import load_file
+
+from agentgym.agents.engines.transformers import TransformersEngine
+from agentgym.episode import Episode, read_episodes
+from agentgym.errors import AgentGymError, ConfigError, DataError, EngineError, RunMismatchError, UnknownNameError
+from agentgym.trainers import checkpoint, commands
+from agentgym.trainers import trainer as trainer_module
+from agentgym.trainers.config import read_recipe
+from agentgym.trainers.trainer import Trainer
+
+RECIPE = """
+[env]
+name = "guess"
+split = "hard"
+eval_split = "easy"
+max_steps = 5
+[policy]
+model = "{model}"
+[rollout]
+tasks = 2
+group = 4
+[credit]
+method = "grpo"
+[update]
+lr = 3e-3
+kl_coef = 0.01
+[eval]
+every = 2
+limit = 3
+[run]
+iterations = 3
+seed = 3
+"""
+SHARPO = ("credit.method=sharpo", "credit.lam=1.0")
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("policy") / "tiny"
+    tiny_policy.policy(sharpness=6.0).save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def recipe(start: Path) -> Path:
+    path = start.parent / "recipe.toml"
+    path.write_text(RECIPE.format(model=start))
+    return path
+
+
+class Run:
+    """A finished run, as its files tell."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.lines: list[dict[str, Any]] = [
+            json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()
+        ]
+
+    def rollouts(self, number: int) -> list[Episode]:
+        return list(read_episodes(self.out / "rollouts" / f"{number:06d}.jsonl"))
+
+    def evaluation(self, number: int) -> list[Episode]:
+        return list(read_episodes(self.out / "evaluations" / f"{number:06d}.jsonl"))
+
+    @property
+    def train(self) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["kind"] == "train"]
+
+    @property
+    def weights(self) -> dict[str, torch.Tensor]:
+        return load_file(self.out / "checkpoints" / "iteration-000003" / "model.safetensors")
+
+    def same_weights(self, other: Run) -> bool:
+        theirs = other.weights
+        return all(torch.equal(value, theirs[key]) for key, value in self.weights.items())
+
+
+@pytest.fixture(scope="module")
+def run(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """Runs once for each set of overrides."""
+    done: dict[tuple[str, ...], Run] = {}
+
+    def train(*overrides: str) -> Run:
+        if overrides not in done:
+            out = tmp_path_factory.mktemp("run") / "out"
+            commands.train(recipe, out, overrides)
+            done[overrides] = Run(out)
+        return done[overrides]
+
+    return train
+
+
+def without_time(episodes: list[Episode]) -> list[Episode]:
+    return [
+        episode.model_copy(update={"turns": tuple(turn.model_copy(update={"seconds": None}) for turn in episode.turns)})
+        for episode in episodes
+    ]
+
+
+# ---- two methods -----------------------------------------------------------------------------------------------------
+
+
+def test_two_methods_play_the_same_until_their_first_update_parts_them(run: Callable[..., Run]) -> None:
+    grpo, sharpo = run(), run(*SHARPO)
+    first = grpo.rollouts(0)
+    assert len(first) == 8 and without_time(first) == without_time(sharpo.rollouts(0))
+    assert without_time(grpo.evaluation(0)) == without_time(sharpo.evaluation(0))
+    for task in {episode.task for episode in first}:
+        group = [episode for episode in first if episode.task == task]
+        assert [episode.member for episode in group] == [0, 1, 2, 3]
+        assert len({episode.turns[0].observation for episode in group}) == 1, "one initial state for a group"
+    outcomes = {episode.task: set() for episode in first}  # type: ignore[var-annotated]
+    for episode in first:
+        outcomes[episode.task].add(episode.success)
+    assert {True, False} in outcomes.values(), "without a mixed group this test would prove nothing"
+    assert sharpo.train[0]["peer/coverage"] > 0 and grpo.train[0]["update/grad_norm"] > 0
+    assert not grpo.same_weights(sharpo)
+
+
+def test_sharpo_without_its_share_is_grpo_bit_for_bit(run: Callable[..., Run]) -> None:
+    assert run().same_weights(run("credit.method=sharpo", "credit.lam=0.0"))
+
+
+def test_another_seed_is_another_run(run: Callable[..., Run]) -> None:
+    other = run("run.seed=4")
+    assert without_time(other.rollouts(0)) != without_time(run().rollouts(0))
+
+
+# ---- what is written -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("overrides", [(), SHARPO], ids=["grpo", "sharpo"])
+def test_the_log_proves_that_what_was_sampled_was_trained(run: Callable[..., Run], overrides: tuple[str, ...]) -> None:
+    done = run(*overrides)
+    assert [line["iteration"] for line in done.train] == [0, 1, 2]
+    for number, line in enumerate(done.train):
+        episodes = done.rollouts(number)
+        sampled = sum(len(turn.output_ids or ()) for episode in episodes for turn in episode.turns)
+        assert line["audit/sampled_ids"] == sampled > 0
+        assert line["sampler/logprob_gap_max"] < 1e-4
+        assert line["update/first_ratio_error"] <= 1e-4
+        assert line["rollout/success"] == sum(bool(episode.success) for episode in episodes) / 8
+        assert line["rollout/broken"] == 0 and line["time/sampled_tokens_per_second"] > 0
+    assert done.train[0]["update/ref_kl"] == pytest.approx(0, abs=1e-6) and done.train[2]["update/ref_kl"] > 1e-6
+    assert (done.out / "curves.png").read_bytes().startswith(b"\x89PNG")
+    kept = sorted(path.name for path in (done.out / "checkpoints").iterdir())
+    assert kept == ["iteration-000002", "iteration-000003"]
+
+
+def test_the_panel_of_evaluations_is_fixed(run: Callable[..., Run]) -> None:
+    done = run()
+    evaluations = [line for line in done.lines if line["kind"] == "eval"]
+    assert [line["iteration"] for line in evaluations] == [0, 2, 3]
+    tasks = [[episode.task for episode in done.evaluation(number)] for number in (0, 2, 3)]
+    assert tasks == [["easy/000", "easy/004", "easy/008"]] * 3
+    for line in evaluations:
+        episodes = done.evaluation(line["iteration"])
+        assert line["eval/success"] == sum(bool(episode.success) for episode in episodes) / 3
+        seeds = [episode.seed for episode in episodes]
+        assert seeds == [episode.seed for episode in done.evaluation(0)]
+
+
+def test_each_pass_over_the_tasks_takes_each_task_once(start: Path, recipe: Path, tmp_path: Path) -> None:
+    trainer = Trainer(read_recipe(recipe, ["rollout.tasks=8"]), tmp_path)
+    chosen = [trainer._tasks(number) for number in range(5)]
+    assert sorted(task for tasks in chosen for task in tasks) == list(range(40))
+    assert trainer._tasks(5) != chosen[0], "the next pass has an order of its own"
+    for wanted in (7, 39, 40, 41, 100):
+        trainer = Trainer(read_recipe(recipe, [f"rollout.tasks={wanted}"]), tmp_path)
+        for number in range(12):
+            tasks = trainer._tasks(number)
+            assert len(set(tasks)) == len(tasks) == min(wanted, 40)
+
+
+def test_windowed_and_free_policies_can_be_trained(recipe: Path, tmp_path: Path) -> None:
+    overrides = [
+        "run.iterations=1",
+        "eval.limit=1",
+        "env.max_steps=2",
+        "policy.settings.style=windowed",
+        "policy.settings.restrict=none",
+    ]
+    commands.train(recipe, tmp_path / "out", [*overrides, *SHARPO])
+    line = next(
+        json.loads(text) for text in (tmp_path / "out/metrics.jsonl").read_text().splitlines() if "audit" in text
+    )
+    assert line["update/first_ratio_error"] <= 1e-4 and line["rollout/malformed"] > 0.5
+
+
+# ---- interruptions ---------------------------------------------------------------------------------------------------
+
+
+class Kill(KeyboardInterrupt):
+    """Stands for a process that ends at once."""
+
+
+def dying(function: Callable[..., Any], call: int, *, before: bool) -> Callable[..., Any]:
+    """The function, except that the process dies right before or right after one of its calls."""
+    calls = iter(range(10**6))
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        dies = next(calls) == call
+        if dies and before:
+            raise Kill
+        result = function(*args, **kwargs)
+        if dies:
+            raise Kill
+        return result
+
+    return wrapped
+
+
+DEATHS = {
+    "in the first evaluation": (TransformersEngine, "sample", 2, True),
+    "before a checkpoint": (checkpoint, "save", 1, True),
+    "after a checkpoint": (checkpoint, "save", 1, False),
+    "while a checkpoint is written": (checkpoint, "save_file", 1, True),
+    "in the update": (trainer_module, "update", 2, True),
+    "after the rollouts": (trainer_module, "write_lines", 3, False),
+    "before the picture": (trainer_module, "draw_curves", 0, True),
+}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(
+    run: Callable[..., Run], recipe: Path, tmp_path: Path, death: str
+) -> None:
+    owner, name, call, before = DEATHS[death]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, dying(getattr(owner, name), call, before=before))
+        with pytest.raises(Kill):
+            commands.train(recipe, tmp_path / "out", ())
+    commands.train(recipe, tmp_path / "out", ())
+    whole, resumed = run(), Run(tmp_path / "out")
+    assert resumed.same_weights(whole)
+    for number in range(3):
+        assert without_time(resumed.rollouts(number)) == without_time(whole.rollouts(number))
+
+    def timeless(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{key: value for key, value in line.items() if not key.startswith("time/")} for line in lines]
+
+    assert timeless(resumed.lines) == timeless(whole.lines)
+
+
+def test_a_finished_run_stays_as_it_is(run: Callable[..., Run], recipe: Path) -> None:
+    done = run()
+    before = {path: path.read_bytes() for path in done.out.rglob("*") if path.is_file() and path.suffix != ".png"}
+    assert commands.train(recipe, done.out, ()) == done.out / "checkpoints" / "iteration-000003"
+    assert {
+        path: path.read_bytes() for path in done.out.rglob("*") if path.is_file() and path.suffix != ".png"
+    } == before
+
+
+# ---- refusals --------------------------------------------------------------------------------------------------------
+
+
+def test_a_directory_of_another_run_is_refused(
+    run: Callable[..., Run], recipe: Path, start: Path, tmp_path: Path
+) -> None:
+    out = run().out
+    with pytest.raises(RunMismatchError, match=r"recipe\.credit\.lam is not given there"):
+        commands.train(recipe, out, SHARPO)
+    with pytest.raises(RunMismatchError, match=r"recipe\.update\.lr is 0\.003 there and 0\.1 here"):
+        commands.train(recipe, out, ["update.lr=0.1"])
+    # The same path with other weights in it is another run, too.
+    shutil.copytree(start, tmp_path / "policy")
+    commands.train(recipe, tmp_path / "out", [f"policy.model={tmp_path / 'policy'}", "run.iterations=1"])
+    tiny_policy.policy(sharpness=3.0).save(tmp_path / "policy")
+    with pytest.raises(RunMismatchError, match="weights"):
+        commands.train(recipe, tmp_path / "out", [f"policy.model={tmp_path / 'policy'}", "run.iterations=1"])
+
+
+@pytest.mark.parametrize(
+    ("override", "error", "says"),
+    [
+        ("env.name=gues", UnknownNameError, "did you mean 'guess'"),
+        ("env.split=hrd", UnknownNameError, "did you mean 'hard'"),
+        ("env.eval_split=esy", UnknownNameError, "did you mean 'easy'"),
+        ("env.data=/nowhere", DataError, "no such folder"),
+        ("policy.model=/nowhere", DataError, "no model there"),
+        ("policy.model=builtin:nope", UnknownNameError, "built-in policy"),
+        ("policy.settings.temprature=1", UnknownNameError, "did you mean 'temperature'"),
+        ("policy.settings.prompts=plan", UnknownNameError, "did you mean 'plain'"),
+        ("policy.settings.temperature=-1", ConfigError, "temperature"),
+        ("credit.lamda=1", UnknownNameError, "lamda"),
+    ],
+)
+def test_mistakes_in_a_recipe_leave_no_folder_behind(
+    recipe: Path, tmp_path: Path, override: str, error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        commands.train(recipe, tmp_path / "out", [override])
+    assert not (tmp_path / "out").exists()
+
+
+def test_training_tasks_are_not_evaluated_on(recipe: Path, tmp_path: Path) -> None:
+    with pytest.raises(AgentGymError, match=r"3 tasks of hard are also in hard"):
+        commands.train(recipe, tmp_path / "out", ["env.eval_split=hard"])
+
+
+def test_a_policy_that_only_breaks_ends_the_run(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object, requests: object) -> None:
+        raise RuntimeError("the device is gone")
+
+    monkeypatch.setattr(TransformersEngine, "sample", fail)
+    with pytest.raises(EngineError, match=r"all 8 episodes broke .*the device is gone"):
+        commands.train(recipe, tmp_path / "out", ())
+    monkeypatch.undo()
+    commands.train(recipe, tmp_path / "out", ())
+    assert len(Run(tmp_path / "out").train) == 3
+
+
+def test_drift_ends_the_run(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = trainer_module.episode_rows
+
+    def drifting(*args: Any) -> Any:
+        rows = real(*args)
+        rows[0].ids[-1] = 9
+        return rows
+
+    monkeypatch.setattr(trainer_module, "episode_rows", drifting)
+    with pytest.raises(DataError, match=r"audit of hard/.* the trained ids are not the sampled ids"):
+        commands.train(recipe, tmp_path / "out", ())
+
+
+def test_a_corrupt_checkpoint_is_named(run: Callable[..., Run], recipe: Path, tmp_path: Path) -> None:
+    shutil.copytree(run().out, tmp_path / "out")
+    last = tmp_path / "out" / "checkpoints" / "iteration-000003"
+    (last / "optimiser.safetensors").write_bytes(b"")
+    with pytest.raises(DataError, match="delete the folder iteration-000003"):
+        commands.train(recipe, tmp_path / "out", ())
+    # Doing what the message says helps.
+    shutil.rmtree(last)
+    commands.train(recipe, tmp_path / "out", ())
+    assert Run(tmp_path / "out").same_weights(run())
+
+
+def test_a_copy_of_the_policy_can_be_exported(recipe: Path, tmp_path: Path) -> None:
+    commands.train(recipe, tmp_path / "out", ["run.iterations=1"], export=tmp_path / "policy")
+    saved = load_file(tmp_path / "policy" / "model.safetensors")
+    last = load_file(tmp_path / "out" / "checkpoints" / "iteration-000001" / "model.safetensors")
+    assert all(torch.equal(value, last[key]) for key, value in saved.items())
+    assert not (tmp_path / "policy" / "optimiser.safetensors").exists()
