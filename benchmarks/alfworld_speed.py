@@ -1,8 +1,10 @@
-"""Speed of the ALFWorld engine on the games of a pack.
+"""Speed of ALFWorld on the games of a pack: of the engine, and of the environment as users meet it.
 
 Plays every game of the pack (or the first N) with random admissible commands and prints: compile time per game, reset
 time, median and 99th percentile of a step including the admissible list, steps per second over interleaved
-episodes, and the cost of snapshots, keys and plans. Single process, wall-clock times of this machine.
+episodes, and the cost of snapshots, keys and plans. Then the same through `env.step`, with the info dictionary and the
+state key, the memory of an environment beyond its game, and many environments at once. Single process, wall-clock times
+of this machine; steps per second also in processor time, which other processes disturb less.
 
     python benchmarks/alfworld_speed.py --pack DATA/alfworld/valid_unseen.jsonl.xz
 """
@@ -10,16 +12,22 @@ episodes, and the cost of snapshots, keys and plans. Single process, wall-clock 
 from __future__ import annotations
 
 import argparse
+import gc
+import pickle
 import platform
 import random
 import statistics
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import ParamSpec, TypeVar
 
+from agentgym.env import Info
 from agentgym.envs.alfworld.engine import Engine
+from agentgym.envs.alfworld.env import AlfworldEnv
 from agentgym.envs.alfworld.game import compile_game
+from agentgym.envs.alfworld.games import Games
 from agentgym.envs.alfworld.oracle import plan
 from agentgym.envs.alfworld.pack import read_pack
 
@@ -96,6 +104,72 @@ def main() -> None:
             episode.step(rng.choice(episode.admissible))
     total = len(episodes) * options.steps
     print(f"{'interleaved episodes':<28}{total / (perf_counter() - start):15,.0f} steps/s   {len(episodes)} episodes")
+
+    print("through the environment")
+    games = Games("benchmark", records, str(options.pack))
+    environments(games, options.steps, rng)
+    for number in (options.episodes, 2000):
+        interleaved(games, number, options.steps, rng)
+    memory(games, 200, options.steps, rng)
+
+
+def choose(info: Info, rng: random.Random) -> str:
+    actions = info["admissible_actions"]
+    assert actions is not None
+    return rng.choice(actions)
+
+
+def environments(games: Games, steps: int, rng: random.Random) -> None:
+    """Times every `reset` and `step` of one environment that plays all games."""
+    env = AlfworldEnv(games, max_steps=steps)
+    resets: list[float] = []
+    taken: list[float] = []
+    for index in range(len(games.panel)):
+        env.reset(seed=0, options={"task": index})  # compiles the game
+        (_, info), seconds = timed(env.reset, seed=0, options={"task": index})
+        resets.append(seconds)
+        over = False
+        while not over:
+            (_, _, terminated, truncated, info), seconds = timed(env.step, choose(info, rng))
+            taken.append(seconds)
+            over = terminated or truncated
+    report("env.reset", resets)
+    report("env.step", taken)
+    report("pickle", [timed(pickle.dumps, env)[1] for _ in range(50)])
+
+
+def interleaved(games: Games, number: int, steps: int, rng: random.Random) -> None:
+    """Plays many environments side by side, step by step."""
+    envs = [AlfworldEnv(games, max_steps=steps + 1) for _ in range(number)]
+    infos = [env.reset(seed=0, options={"task": i % len(games.panel)})[1] for i, env in enumerate(envs)]
+    start, cpu = perf_counter(), process_time()
+    for _ in range(steps):
+        for i, env in enumerate(envs):
+            infos[i] = env.step(choose(infos[i], rng))[4]
+    wall, cpu = perf_counter() - start, process_time() - cpu
+    total = number * steps
+    print(
+        f"{f'{number} environments':<28}{total / wall:15,.0f} steps/s   {total / cpu:,.0f} per second of processor time"
+    )
+
+
+def memory(games: Games, number: int, steps: int, rng: random.Random) -> None:
+    """Prints what an environment takes beyond its game, fresh and at the end of an episode."""
+    for index in range(len(games.panel)):
+        games.game(index, games.logic_version)
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    envs = [AlfworldEnv(games, max_steps=steps + 1) for _ in range(number)]
+    infos = [env.reset(seed=0, options={"task": i % min(64, len(games.panel))})[1] for i, env in enumerate(envs)]
+    fresh = tracemalloc.get_traced_memory()[0]
+    for _ in range(steps):
+        for i, env in enumerate(envs):
+            infos[i] = env.step(choose(infos[i], rng))[4]
+    played = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    sizes = (fresh - before) / number / 1000, (played - before) / number / 1000
+    print(f"{'memory of an environment':<28}{sizes[0]:10.1f} kB fresh   {sizes[1]:.1f} kB after {steps} steps")
 
 
 if __name__ == "__main__":
