@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -28,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
         found = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         self.server.behaviour(self, int(found[1]) if found else 0)
 
-    def log_message(self, *args: object) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         """Silent."""
 
     def head(self, status: int, **headers: object) -> None:

@@ -67,7 +67,7 @@ class Games:
         tasks = tuple(Task(record.id, record.family, _digest(record, logic_version)) for record in records)
         self.panel = Panel("alfworld", split, tasks, source)
         self.records = records
-        self.logic_version = logic_version
+        self.logic_version: LogicVersion = logic_version
         self._data = data
         self._families = families
         self._compiled: OrderedDict[tuple[int, str, int | None], Game] = OrderedDict()

@@ -26,7 +26,7 @@ from agentgym.envs.alfworld.pack import write_pack
 from agentgym.envs.alfworld.record import FAMILIES, Record
 from agentgym.envs.alfworld.reference import OfficialSplit
 from agentgym.envs.alfworld.source import AlfworldData
-from agentgym.errors import DataError
+from agentgym.errors import ConfigError, DataError
 
 SCENES = {"train": "FloorPlan1", "valid_seen": "FloorPlan1", "valid_unseen": "FloorPlan9"}
 GRAMMAR = 'intro :: "Your task is to: UNKNOWN GOAL.";'
@@ -132,7 +132,9 @@ def test_the_old_wording_is_kept_unless_upgraded(layout: Path, tmp_path: Path) -
     with pytest.raises(DataError, match=r"mixes wordings .*--upgrade"):
         take(layout, data)
     assert not data.exists() or not [name for name in files(data) if not name.endswith(".new")]
-    verify(old), verify(new), take(layout, data, upgrade=True)
+    verify(old)
+    verify(new)
+    take(layout, data, upgrade=True)
     assert agentgym.panel("alfworld", "train", new).hash == agentgym.panel("alfworld", "train", data).hash
     assert agentgym.panel("alfworld", "train", new).hash != agentgym.panel("alfworld", "train", old).hash
     for folder, arrival in ((old, "You arrive at loc "), (new, "You arrive at ")):
@@ -230,7 +232,7 @@ class Flaky(SimpleHTTPRequestHandler):
         self.wfile.write(content[: len(content) // 2] if first else content)
         self.close_connection = True
 
-    def log_message(self, *args: object) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         """Silent."""
 
 
@@ -318,5 +320,5 @@ def test_the_package_knows_where_the_release_is() -> None:
 
 
 def test_environments_without_data_say_so() -> None:
-    with pytest.raises(agentgym.errors.ConfigError, match="no data to get"):
+    with pytest.raises(ConfigError, match="no data to get"):
         agentgym_data("info", "guess")
