@@ -89,7 +89,7 @@ class Runs:
         self.root = root
         tiny_policy.policy(sharpness=4.0, max_tokens=16).save(root / "start")
 
-    def trainer(self, name: str, iterations: int = 2, **credit: object) -> Trainer:
+    def trainer(self, name: str, iterations: int = 2, **credit: Any) -> Trainer:
         tree = {
             "env": {"name": "guess", "split": "easy", "eval_split": "hard", "max_steps": 6},
             "policy": {"model": str(self.root / "start"), "device": "cpu"},
@@ -116,7 +116,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
 
 def test_weights_of_its_own_matter_and_those_that_keep_up_are_the_policys(runs: Runs) -> None:
     ends = {}
-    variants: dict[str, dict[str, object]] = {
+    variants: dict[str, dict[str, Any]] = {
         "current": {},
         "renewed": {"teacher": "stale", "teacher_refresh": 1},
         "caught-up": {"teacher": "ema", "teacher_ema": 1.0},
@@ -147,7 +147,7 @@ def test_the_teacher_is_neither_the_policy_nor_the_reference(runs: Runs) -> None
 
 
 @pytest.mark.parametrize("options", [{"teacher": "ema", "teacher_ema": 0.3}, {"teacher": "reference"}])
-def test_a_resumed_run_is_the_run_that_was_not_interrupted(runs: Runs, options: dict[str, object]) -> None:
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(runs: Runs, options: dict[str, Any]) -> None:
     kind = str(options["teacher"])
     whole = runs.trainer(f"whole-{kind}", 3, **options)
     final = whole.run()
