@@ -1,8 +1,8 @@
 """Where games come from: official packs in a data folder, the built-in generated packs, and games made on request.
 
 Invariant: games are in ascending order of their ids, whatever machine or file system; generated and official games
-never share a split. A pickled list of games is the name of its split: whoever reads it loads the split, and refuses
-one that has changed.
+never share a split. Pickled games of a split are the name of the split: whoever reads them loads it, and refuses one
+that has changed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from agentgym.errors import ConfigError, DataError, UnknownNameError
 from agentgym.registry import SplitInfo
@@ -37,6 +38,18 @@ COMPILED_KEPT = 256
 _ON_REQUEST = re.compile(rf"({'|'.join(GENERATED)})_([1-9]\d{{0,6}})(?:_({'|'.join(LEVELS)}))?")
 
 
+class Origin(NamedTuple):
+    """How `load` and `Games.select` made some games.
+
+    Attributes:
+        data: the data folder, if there was one.
+        families: the families that were chosen; none for all.
+    """
+
+    data: Path | None
+    families: tuple[str, ...] = ()
+
+
 class Games:
     """The games of a split, compiled when first played; environments and threads share one object.
 
@@ -45,8 +58,7 @@ class Games:
         records: the games, in the order of play.
         source: where they come from, for people.
         logic_version: wording that the games carry.
-        data: the data folder they were loaded from.
-        families: the families that were chosen from the split; none for all.
+        origin: how to load them again; None for games of one's own, which are pickled whole.
 
     Attributes:
         panel: the tasks, one per game. Games of another wording than 0.4.2 are other tasks, with digests of their own.
@@ -61,21 +73,21 @@ class Games:
         source: str,
         *,
         logic_version: LogicVersion = LOGIC_VERSION,
-        data: Path | None = None,
-        families: tuple[str, ...] = (),
+        origin: Origin | None = None,
     ) -> None:
         tasks = tuple(Task(record.id, record.family, _digest(record, logic_version)) for record in records)
         self.panel = Panel("alfworld", split, tasks, source)
         self.records = records
         self.logic_version: LogicVersion = logic_version
-        self._data = data
-        self._families = families
+        self._origin = origin
         self._compiled: OrderedDict[tuple[int, str, int | None], Game] = OrderedDict()
         self._selected: dict[tuple[str, ...], Games] = {}
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """Pickles the name and the hash instead of the games."""
-        return _reload, (self.panel.split, self._data, self._families, self.panel.hash)
+        """Pickles the name and the hash instead of the games, if they can be loaded again."""
+        if self._origin is None:
+            return _rebuild, (self.panel.split, self.records, self.panel.source, self.logic_version)
+        return _reload, (self.panel.split, *self._origin, self.panel.hash)
 
     def select(self, families: Sequence[str]) -> Games:
         """The games of some families, as a panel with a hash of its own; equal choices give the same object.
@@ -96,8 +108,7 @@ class Games:
                 tuple(record for record in self.records if record.family in chosen),
                 f"{self.panel.source}; {', '.join(chosen)}",
                 logic_version=self.logic_version,
-                data=self._data,
-                families=chosen,
+                origin=None if self._origin is None else self._origin._replace(families=chosen),
             )
         return self._selected[chosen]
 
@@ -137,6 +148,10 @@ def _digest(record: Record, logic_version: str) -> str:
     if logic_version == LOGIC_VERSION:
         return record.digest
     return hashlib.sha256(f"{record.digest} {logic_version}".encode()).hexdigest()
+
+
+def _rebuild(split: str, records: tuple[Record, ...], source: str, logic_version: LogicVersion) -> Games:
+    return Games(split, records, source, logic_version=logic_version)
 
 
 def _reload(split: str, data: Path | None, families: tuple[str, ...], panel_hash: str) -> Games:
@@ -210,7 +225,7 @@ def _read(split: str, path: Path, source: str, data: Path | None) -> Games:
             raise DataError(f"{path}: holds {wrong.id} of split {wrong.split!r}, not {split!r}; rebuild the pack")
         if logic_version != LOGIC_VERSION:
             source = f"{source}, wording {logic_version}"
-        known = _LOADED[path] = Games(split, records, source, logic_version=logic_version, data=data)
+        known = _LOADED[path] = Games(split, records, source, logic_version=logic_version, origin=Origin(data))
     return known
 
 
@@ -223,4 +238,4 @@ def _generate(split: str, number: int, level: Level | None) -> Games:
     dealt = [game for row in zip(*by_family.values(), strict=True) for game in row][:number]
     chosen = tuple(sorted(dealt, key=lambda record: record.id))
     name = f"{split}_{number}" if level is None else f"{split}_{number}_{level}"
-    return Games(name, chosen, "generated on request")
+    return Games(name, chosen, "generated on request", origin=Origin(None))

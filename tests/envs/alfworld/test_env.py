@@ -206,6 +206,20 @@ def test_pickles_are_small_and_fresh_environments_have_them() -> None:
     assert len(pickle.dumps(env)) < 8_000
 
 
+def test_games_of_ones_own_are_pickled_whole(human: Games) -> None:
+    env = AlfworldEnv(human, goal="human", families=("clean",))
+    env.reset(seed=1, options={"task": 0})
+    env.step("go to countertop 1")
+    twin = pickle.loads(pickle.dumps(env))
+    assert twin.step("look") == env.step("look") and twin.panel.hash == human.panel.hash
+
+
+@pytest.mark.parametrize("split", ["generated_train_12", "generated_valid_6_easy"])
+def test_games_on_request_are_made_again(split: str) -> None:
+    games = load(split, None).select(("heat", "cool"))
+    assert pickle.loads(pickle.dumps(games)) is games
+
+
 def test_a_pickle_of_games_that_changed_is_refused(mini_record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     saved = pickle.dumps(load("generated_valid", None))
     other = Games("generated_valid", (mini_record,), "test")
