@@ -6,7 +6,7 @@ Invariant: a catalogue never changes once it is loaded, keeps the order of its f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -223,7 +223,7 @@ def read_options(raw: Mapping[str, list[dict[str, Any]] | None] | str | None) ->
     return options, images
 
 
-def read_human(raw: Mapping[str, list[Mapping[str, Any]]]) -> dict[str, tuple[HumanInstruction, ...]]:
+def read_human(raw: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, tuple[HumanInstruction, ...]]:
     """Reads instructions by people: asin -> instructions, in file order.
 
     Raises:

@@ -11,7 +11,8 @@ from pathlib import Path
 from agentgym.errors import DataError
 
 from .catalogue import Catalogue, read_human, read_products
-from .files import CatalogueFiles, Size, file_hash, locate, read_json
+from .files import CatalogueFiles, Size, file_hash, has_catalogue, locate, read_json
+from .generator import generated_catalogue
 from .goals import GoalKind
 from .index import build_index
 from .prices import PRICE_SEED
@@ -27,15 +28,28 @@ def load_catalogue(name: str, data: Path | None) -> Catalogue:
     """A catalogue.
 
     Args:
-        name: ``small`` or ``full``.
-        data: folder with ``webshop/``.
+        name: ``generated``, ``small`` or ``full``.
+        data: folder with ``webshop/``, for the official ones.
 
     Raises:
         DataError: if its files are missing or damaged.
     """
+    if name == GENERATED:
+        return generated_catalogue()
     size: Size = "full" if name == "full" else "small"
     files = locate(data, size)
     return _read(files, files.stamp)
+
+
+def find_catalogue(data: Path | None) -> Catalogue:
+    """The catalogue of a data folder, the small one if it holds both; the generated one without a folder.
+
+    Raises:
+        DataError: if the folder holds none.
+    """
+    if data is None:
+        return generated_catalogue()
+    return load_catalogue("small" if has_catalogue(data, "small") or not has_catalogue(data, "full") else "full", data)
 
 
 @lru_cache(maxsize=4)

@@ -61,5 +61,5 @@ def test_empty_and_endless_queries(small: Catalogue) -> None:
     with pytest.raises(TooManyTermsError, match="1101 distinct"):
         searcher.search(long)
     assert searcher.search(long, cut=True) == ((), ())
-    assert searcher.search("shorts " + long, cut=True) == searcher.search("shorts")
+    assert searcher.search("shorts " + long, cut=True).documents == searcher.search("shorts").documents
     searcher.search("shorts " * 14_000)
