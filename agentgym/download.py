@@ -114,9 +114,10 @@ def _fetch(source: Source, stream: IO[bytes], attempts: int, timeout: float, pau
                 failed = 1 if reached > most else failed + 1
                 most = max(most, reached)
                 if failed >= attempts:
+                    problem = error.reason if isinstance(error, urllib.error.URLError) else error
                     raise DataError(
-                        f"{source.url}: {str(error) or type(error).__name__}; {reached:,} bytes have come and are kept."
-                        " The same command goes on from there"
+                        f"{source.url}: {str(problem) or type(problem).__name__}; {reached:,} bytes have come. The same "
+                        "command goes on from there"
                     ) from error
             time.sleep(pause * 2 ** min(failed - 1, 5))
 
