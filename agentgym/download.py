@@ -116,8 +116,8 @@ def _fetch(source: Source, stream: IO[bytes], attempts: int, timeout: float, pau
                 if failed >= attempts:
                     problem = error.reason if isinstance(error, urllib.error.URLError) else error
                     raise DataError(
-                        f"{source.url}: {str(problem) or type(problem).__name__}; {reached:,} bytes have come. The same "
-                        "command goes on from there"
+                        f"{source.url}: {str(problem) or type(problem).__name__}; {reached:,} bytes have come. The "
+                        "same command goes on from there"
                     ) from error
             time.sleep(pause * 2 ** min(failed - 1, 5))
 

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import pickle
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -253,3 +255,15 @@ def test_a_thousand_environments() -> None:
     count = len(envs[0].panel)
     assert all(infos[i]["state_key"] == infos[i % count]["state_key"] for i in range(1000))
     assert len({info["state_key"] for info in infos}) == count
+
+
+def test_environments_take_little_memory() -> None:
+    play(make(max_steps=99), 0)  # compiles the game and makes what all environments share
+    gc.collect()
+    tracemalloc.start()
+    envs = [make(max_steps=99) for _ in range(50)]
+    for env in envs:
+        play(env, 0, steps=50)
+    size = tracemalloc.get_traced_memory()[0] / len(envs)
+    tracemalloc.stop()
+    assert size < 20_000
