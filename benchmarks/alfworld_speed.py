@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import pickle
 import platform
 import random
 import statistics
@@ -135,7 +134,6 @@ def environments(games: Games, steps: int, rng: random.Random) -> None:
             over = terminated or truncated
     report("env.reset", resets)
     report("env.step", taken)
-    report("pickle", [timed(pickle.dumps, env)[1] for _ in range(50)])
 
 
 def interleaved(games: Games, number: int, steps: int, rng: random.Random) -> None:
