@@ -1,9 +1,9 @@
 """Plays all recorded data of the original shop, and every goal of the small catalogue.
 
-Compares analyzer texts, rankings with their scores, rewards with their parts, goals, prices, sessions, and every step of
-the recorded episodes in all observation modes; then shows every page of all products in both modes; then the expert plays
-every goal in upstream mode and must get what the recorded data says is the best. Prints one line a part; exits with 1 on
-any difference.
+Compares analyzer texts, rankings with their scores, rewards with their parts, goals, prices, sessions, and every step
+of the recorded episodes in all observation modes; then shows every page of all products in both modes; then the expert
+plays every goal in upstream mode and must get what the recorded data says is the best. Prints one line a part; exits
+with 1 on any difference.
 
     python benchmarks/webshop_exactness.py --data DATA
 """
@@ -15,7 +15,7 @@ import hashlib
 import json
 import lzma
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -184,7 +184,7 @@ def main() -> int:
     data: Path = parser.parse_args().data
     golden = data / "webshop" / "golden"
     catalogue = load_catalogue("small", data)
-    parts = {
+    parts: dict[str, Callable[[], tuple[int, int]]] = {
         "goals": lambda: goals_of(catalogue, golden),
         "analyzer": lambda: analyzer(golden),
         "rankings": lambda: rankings(catalogue, golden),

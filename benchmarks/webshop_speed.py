@@ -1,7 +1,7 @@
 """Speed of the shop: reset, step with its available actions, search, load, and the memory of an environment.
 
-Plays random actions on the generated catalogue, or on that of a data folder; with --products N also builds and searches a
-generated catalogue of that size. One process; processor time, which other processes disturb less.
+Plays random actions on the generated catalogue, or on that of a data folder; with --products N also builds and searches
+a generated catalogue of that size. One process; wall-clock times of this machine.
 
     python benchmarks/webshop_speed.py --data DATA
 """
@@ -13,6 +13,7 @@ import random
 import statistics
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 
@@ -42,7 +43,9 @@ def timed(function: Callable[[], object]) -> float:
 def play(env: TextEnv, episodes: int) -> None:
     """Random clicks and searches by words of the goal."""
     draw = random.Random(0)
-    resets, steps, searches = [], [], []
+    resets: list[float] = []
+    steps: list[float] = []
+    searches: list[float] = []
     for _ in range(episodes):
         task = draw.randrange(len(env.panel))
         start = perf_counter()
@@ -68,7 +71,7 @@ def play(env: TextEnv, episodes: int) -> None:
 
 
 def search(searcher: Searcher, queries: list[str]) -> None:
-    report("search", [timed(lambda query=query: searcher.search(query)) for query in queries])
+    report("search", [timed(partial(searcher.search, query)) for query in queries])
 
 
 def main() -> None:

@@ -16,6 +16,10 @@ from .page import SUB_PAGES, Page
 BACK, PREVIOUS, NEXT, BUY, SEARCH = "back to search", "< prev", "next >", "buy now", "search"
 
 
+RESULTS_KEPT = 4096
+"""Pages of results whose controls are kept in memory; then all are forgotten."""
+
+
 class Control(NamedTuple):
     """An element that can be clicked.
 
@@ -60,6 +64,7 @@ class ControlMaker:
         self._fixed = fixed
         self._sub_pages = tuple(name.lower() for name in (SUB_PAGES if show_attrs else SUB_PAGES[:-1]))
         self._items: dict[int, Controls] = {}
+        self._results: dict[tuple[tuple[int, ...], bool, bool], Controls] = {}
         self._start = self._controls([] if fixed else [(SEARCH, Control("button", SEARCH))])
         self._sub = self._controls([(name, Control("button", name)) for name in (BACK, PREVIOUS)])
         self._done = self._controls([])
@@ -69,17 +74,23 @@ class ControlMaker:
         if page.kind == "item":
             return self.of_product(page.product)
         if page.kind == "results":
-            buttons = [BACK]
-            if page.number > 1:
-                buttons.append(PREVIOUS)
-            if page.more or not self._fixed:
-                buttons.append(NEXT)
-            links = [self._products[item].asin for item in page.items]
-            return self._controls(
-                [(name, Control("button", name)) for name in buttons]
-                + [(asin.lower(), Control("link", asin)) for asin in links]
-            )
+            key = (page.items, page.number > 1, page.more or not self._fixed)
+            found = self._results.get(key)
+            if found is None:
+                if len(self._results) >= RESULTS_KEPT:
+                    self._results.clear()
+                found = self._results[key] = self._listed(*key)
+            return found
         return {"start": self._start, "sub": self._sub, "done": self._done}[page.kind]
+
+    def _listed(self, items: Sequence[int], previous: bool, following: bool) -> Controls:
+        """The controls of a page of results."""
+        buttons = [BACK, *([PREVIOUS] if previous else []), *([NEXT] if following else [])]
+        links = [self._products[item].asin for item in items]
+        return self._controls(
+            [(name, Control("button", name)) for name in buttons]
+            + [(asin.lower(), Control("link", asin)) for asin in links]
+        )
 
     def of_product(self, item: int) -> Controls:
         """The controls of the page of a product, given by its position in the catalogue."""

@@ -40,6 +40,9 @@ MAX_STEPS = 100
 """The original knows no limit; its own agents stop here."""
 
 
+_NOT_PICKLED = ("panel", "_store", "_visit", "_goal_hash", "observation_space")
+
+
 class ShopInfo(Info):
     """Keys that WebShop adds to the info dictionary.
 
@@ -106,12 +109,14 @@ class WebShopEnv(TextEnv):
         self._goals = goals
         self._compat: Compat = compat
         self._mode: Mode = observation
+        self._show_attrs = show_attrs
         self._store = store_of(goals.shop, compat == "fixed", show_attrs)
         self._history = History(num_prev_obs, num_prev_actions)
         self._visit: Visit | None = None
         self._step = Step()
         self._session: str | None = None
         self._random: Random | None = None
+        self._goal_hash = hashlib.blake2b(digest_size=16)
 
     @cached_property
     def observation_space(self) -> gymnasium.spaces.Text:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -173,6 +178,9 @@ class WebShopEnv(TextEnv):
         goal = self._goals.indices[index]
         session = str(goal) if self._session is None else self._session
         self._visit = Visit.start(self._store, session, goal, self._stream)
+        shop = self._goals.shop
+        fixed = (shop.catalogue.content_hash, shop.kind, shop.price_seed, self._compat, goal)
+        self._goal_hash = hashlib.blake2b(repr(fixed).encode(), digest_size=16)
         self._step = Step()
         return self._history.start(observe(self._visit, self._mode))
 
@@ -212,20 +220,21 @@ class WebShopEnv(TextEnv):
         return plan(self.visit)
 
     def _key(self, visit: Visit) -> str:
-        page, shop = visit.page, self._goals.shop
+        page = visit.page
         state: tuple[object, ...] = (
-            *(shop.catalogue.content_hash, shop.kind, shop.price_seed, self._compat, visit.goal_index),
             *(page.kind, page.keywords, page.number, page.product, page.sub, page.items, page.reward),
             *(visit.keywords, visit.number, visit.product),
         )
         if self._compat == "fixed":
-            state += (sorted(visit.options.items()),)
+            state += tuple(sorted(visit.options.items()))
         else:
             drawn = 0 if self._random is None else zlib.crc32(repr(self._random.getstate()).encode())
             state += (visit.session, list(page.options.items()), list(visit.options.items()), drawn)
         if self._mode == "text_rich":  # nothing else depends on it
             state += (sorted(visit.visited),)
-        return hashlib.blake2b(repr(state).encode(), digest_size=16).hexdigest()
+        key = self._goal_hash.copy()
+        key.update(repr(state).encode())
+        return key.hexdigest()
 
     def _stream(self) -> Random:
         """This environment's copy of the shop's stream; the original draws a first session when it is made."""
@@ -243,6 +252,21 @@ class WebShopEnv(TextEnv):
         stream = None if self._random is None else self._random.getstate()
         state = [self.task.id, self._seed, self._actions, last, self._history.seen, self._history.done, stream]
         return json.dumps([*state, *pack(self.visit, self._step)]).encode()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: settings and a snapshot; the shop is loaded again by its name."""
+        kept = {name: value for name, value in vars(self).items() if name not in _NOT_PICKLED}
+        return {**kept, "saved": None if self._visit is None else self.snapshot()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        saved = state.pop("saved")
+        vars(self).update(state)
+        self.panel = self._goals.panel
+        self._store = store_of(self._goals.shop, self._compat == "fixed", self._show_attrs)
+        self._visit = None
+        self._goal_hash = hashlib.blake2b(digest_size=16)
+        if saved is not None:
+            self.restore(saved)
 
     def restore(self, saved: bytes) -> tuple[str, Info]:
         """Returns to a saved state.

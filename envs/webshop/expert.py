@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from .catalogue import Product
@@ -33,6 +34,7 @@ class Route(NamedTuple):
     page: int
 
 
+@lru_cache(maxsize=1 << 14)
 def query_of(text: str) -> str:
     """Words to search for, without what would end an action."""
     return _UNSAFE.sub(" ", text).strip()

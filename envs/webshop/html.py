@@ -16,7 +16,7 @@ from .page import SUB_PAGES, Page
 
 _SAFE = "!$'()*,/:;?@"  # what Werkzeug leaves as it is in a query
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"})
-_BLOCKS = dict(zip(SUB_PAGES, ("description", "bulletpoints", "reviews", "attributes"), strict=True))
+_BLOCKS: Mapping[str, str] = dict(zip(SUB_PAGES, ("description", "bulletpoints", "reviews", "attributes"), strict=True))
 
 # Parts of the last page: id of the heading -> its text, for what was bought and for the goal, which stays hidden.
 _BOUGHT = {

@@ -95,8 +95,8 @@ class Index:
 
 
 def _contribution(weight: np.float32 | Floats, frequencies: NDArray[np.uint16], inverse: Floats) -> Floats:
-    found: Floats = weight - weight / (_ONE + frequencies.astype(np.float32) * inverse)
-    return found
+    found = weight - weight / (_ONE + frequencies.astype(np.float32) * inverse)
+    return np.asarray(found, np.float32)
 
 
 def build_index(ids: Sequence[str], documents: Iterable[str]) -> Index:

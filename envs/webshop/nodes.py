@@ -19,6 +19,9 @@ SEPARATOR = " [SEP] "
 SELECTED = " (selected)"
 _BLANK = " \t\n\f\r"
 
+HEADS_KEPT = 4096
+"""Instructions whose nodes are kept in memory; then all are forgotten."""
+
 
 class Node(NamedTuple):
     """One visible text.
@@ -49,6 +52,7 @@ class NodeMaker:
         self._sub_pages = SUB_PAGES if show_attrs else SUB_PAGES[:-1]
         self._rows: dict[int, tuple[Node, ...]] = {}
         self._items: dict[int, tuple[Node, ...]] = {}
+        self._heads: dict[str, tuple[Node, ...]] = {}
 
     def nodes(self, page: Page, instruction: str) -> list[Node]:
         """The visible texts of a page.
@@ -90,6 +94,15 @@ class NodeMaker:
             if not (self._fixed and not text.strip()):
                 found.append(node)
         return found
+
+    def _head(self, instruction: str) -> tuple[Node, ...]:
+        head = self._heads.get(instruction)
+        if head is None:
+            if len(self._heads) >= HEADS_KEPT:
+                self._heads.clear()
+            texts = [Node("plain", "Instruction:"), Node("plain", instruction), Node("button", "Back to Search")]
+            head = self._heads[instruction] = tuple(self._kept(texts))
+        return head
 
     def _row(self, item: int) -> tuple[Node, ...]:
         row = self._rows.get(item)

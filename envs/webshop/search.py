@@ -28,6 +28,7 @@ RESULTS_KEPT = 4096
 
 _SHORT = 30_000  # postings below which every document is scored
 _CANDIDATES = 4 * BEST  # documents that are scored in full to learn how good the best are
+_PROBE = 8  # how many postings can be added in the time of looking one up
 _WIDER, _LOWER = 1.000001, 1 - 1e-6
 
 Postings = tuple[Ints, Floats, float]
@@ -120,22 +121,22 @@ class Searcher:
             found.append(documents)
             done += 1
             if least == 0.0 and sum(map(len, found)) >= _CANDIDATES:
-                least = self._threshold(np.unique(np.concatenate(found)), scores, lists[done:])
-        candidates = np.concatenate(found)
-        for number in range(done, len(lists)):
+                least = self._threshold(np.concatenate(found), scores, lists[done:])
+        if done == len(lists):
+            return self._best(np.flatnonzero(scores >= least if least else scores), scores)
+        candidates = np.flatnonzero(scores >= least - bounds[done])
+        _probe(lists[done], candidates, scores)
+        for number in range(done + 1, len(lists)):
             candidates = candidates[scores[candidates] + bounds[number] >= least]
-            if number == done:
-                candidates = np.unique(candidates)
             _probe(lists[number], candidates, scores)
-        return self._best(np.unique(candidates) if done == len(lists) else candidates, scores)
+        return self._best(candidates, scores)
 
     def _threshold(self, candidates: Ints, scores: NDArray[np.float64], rest: list[Postings]) -> float:
-        """A score that at least `BEST` documents reach; 0 if there are not so many yet."""
-        if len(candidates) < BEST:
-            return 0.0
+        """A score that at least `BEST` documents reach; 0 if there are not so many yet. Candidates may come twice."""
         kept = min(_CANDIDATES, len(candidates))
-        some = candidates[np.argpartition(scores[candidates], -kept)[-kept:]]
-        some = np.sort(some)
+        some = np.unique(candidates[np.argpartition(scores[candidates], -kept)[-kept:]])
+        if len(some) < BEST:
+            return 0.0
         full = scores[some]
         for documents, gains, _ in rest:
             places = np.minimum(np.searchsorted(documents, some), len(documents) - 1)
@@ -152,9 +153,15 @@ class Searcher:
         return Hits(tuple(documents[order].tolist()), tuple(values[order].tolist()))
 
 
-def _probe(postings: Postings, candidates: Ints, scores: NDArray[np.float64]) -> None:
-    """Adds a list's contributions to the scores of some documents, given in ascending order."""
+def _probe(postings: Postings, candidates: NDArray[np.intp], scores: NDArray[np.float64]) -> None:
+    """Adds a list's contributions to the scores of some documents, given in ascending order.
+
+    For many documents it is faster to add the whole list; what the others then have no longer matters.
+    """
     documents, gains, _ = postings
+    if len(candidates) * _PROBE > len(documents):
+        scores[documents] += gains
+        return
     places = np.minimum(np.searchsorted(documents, candidates), len(documents) - 1)
     held = documents[places] == candidates
     scores[candidates[held]] += gains[places[held]]

@@ -98,11 +98,24 @@ class GoalSet:
         panel: the tasks.
         indices: index of each task's goal in the shop.
         shop: products, prices and all goals.
+        data: the data folder they were loaded from.
     """
 
     panel: Panel
     indices: tuple[int, ...]
     shop: Shop
+    data: Path | None = None
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        """Pickles the name and the hash instead of the shop."""
+        return _reload, (self.panel.split, self.data, self.shop.price_seed, self.panel.hash)
+
+
+def _reload(split: str, data: Path | None, price_seed: int, panel_hash: str) -> GoalSet:
+    goals = load(split, data, price_seed=price_seed)
+    if goals.panel.hash != panel_hash:
+        raise DataError(f"the goals of {split} have changed since this environment was pickled; make it again")
+    return goals
 
 
 def splits(data: Path | None) -> tuple[SplitInfo, ...]:
@@ -143,7 +156,7 @@ def load(split: str, data: Path | None, kind: GoalKind | None = None, price_seed
     if kind not in (None, found.kind):
         raise ConfigError(f"split {name} has {found.kind} goals; leave goals out, or choose another split")
     catalogue = load_catalogue(found.catalogue, data)
-    return _goal_set(name, open_shop(catalogue, found.kind, price_seed))
+    return _goal_set(name, open_shop(catalogue, found.kind, price_seed), data)
 
 
 def _default(data: Path | None, kind: GoalKind | None) -> str:
@@ -156,7 +169,7 @@ def _default(data: Path | None, kind: GoalKind | None) -> str:
 
 
 @lru_cache(maxsize=32)
-def _goal_set(name: str, shop: Shop) -> GoalSet:
+def _goal_set(name: str, shop: Shop, data: Path | None) -> GoalSet:
     split = _SPLITS[name]
     indices = tuple(split.choose(shop.goals))
     if not indices:
@@ -164,4 +177,4 @@ def _goal_set(name: str, shop: Shop) -> GoalSet:
     prefix = f"{split.catalogue}-{split.kind}"
     tasks = tuple(Task(f"{prefix}-{index}", shop.goals[index].category, shop.goals[index].digest) for index in indices)
     source = f"{shop.catalogue.name} catalogue, {len(shop.catalogue.products)} products, price seed {shop.price_seed}"
-    return GoalSet(Panel("webshop", name, tasks, source), indices, shop)
+    return GoalSet(Panel("webshop", name, tasks, source), indices, shop, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -223,6 +224,7 @@ def test_snapshots(compat: str, towels: GoalSet) -> None:
     walk = ["search[<r>]", "search[lotion]", "click[next >]", "click[< prev]", asin, "click[description]", "nonsense"]
     walk += ["click[< prev]", "click[buy now]", "search[<r>]", "click[next >]"]
     env.reset(options={"task": 3})
+    saved = b""
     for action in [*walk, ""]:
         saved = env.snapshot()
         observation, info = other.restore(saved)
@@ -289,3 +291,24 @@ def test_html_shows_what_the_text_says(towels: GoalSet) -> None:
             page = PageReader(play(html, *walk[:count])[0])
             shown = [piece.strip() for piece in page.texts if compat == "upstream" or piece.strip()]
             assert " [SEP] ".join(shown) == play(text, *walk[:count])[0].replace(" (selected)", "")
+
+
+def test_environments_pickle() -> None:
+    env = agentgym.make("webshop", split="generated_all", compat="upstream", price_seed=8)
+    env.reset(options={"task": 7})
+    env.step("search[<r>]")
+    saved = pickle.dumps(env)
+    assert len(saved) < 20_000
+    other = pickle.loads(saved)
+    for action in ("click[next >]", "search[<r>]"):
+        assert env.step(action) == other.step(action)
+    assert env.reset() == other.reset()
+    assert pickle.loads(pickle.dumps(agentgym.make("webshop"))).reset(seed=1) == agentgym.make("webshop").reset(seed=1)
+
+
+def test_vector_environments() -> None:
+    envs = gymnasium.make_vec("agentgym/WebShop-v0", num_envs=2, vectorization_mode="sync")
+    _, info = envs.reset(seed=3)
+    _, reward, *_, info = envs.step(("search[cream]", "nonsense"))
+    assert list(reward) == [0, 0] and list(info["action_accepted"]) == [True, False]
+    envs.close()
