@@ -10,7 +10,7 @@ from agentgym.agents.engines.sampling import draw, log_softmax
 from agentgym.episode import Sampling
 
 LOGITS = np.log(np.array([0.05, 0.4, 0.0001, 0.3, 0.2499], dtype=np.float32))
-GRID = (np.arange(20_000) + 0.5) / 20_000
+GRID = (np.arange(4000) + 0.5) / 4000
 
 
 def frequencies(sampling: Sampling, allowed: list[int] | None = None) -> NDArray[np.float64]:
@@ -19,14 +19,14 @@ def frequencies(sampling: Sampling, allowed: list[int] | None = None) -> NDArray
 
 
 def test_equally_spaced_uniforms_draw_each_token_as_often_as_it_is_probable() -> None:
-    assert frequencies(Sampling()) == pytest.approx(np.exp(LOGITS), abs=1e-4)
+    assert frequencies(Sampling()) == pytest.approx(np.exp(LOGITS), abs=4e-4)
     hot = np.exp(LOGITS / 2)
-    assert frequencies(Sampling(temperature=2.0)) == pytest.approx(hot / hot.sum(), abs=1e-4)
+    assert frequencies(Sampling(temperature=2.0)) == pytest.approx(hot / hot.sum(), abs=4e-4)
 
 
 def test_a_restriction_renormalises() -> None:
     expected = np.array([0.05, 0, 0, 0.3, 0]) / 0.35
-    assert frequencies(Sampling(), [0, 3]) == pytest.approx(expected, abs=1e-4)
+    assert frequencies(Sampling(), [0, 3]) == pytest.approx(expected, abs=4e-4)
     token, logprob = draw(LOGITS, Sampling(), 0.9, [0, 3])
     assert token == 3 and logprob == pytest.approx(np.log(0.3 / 0.35))
     assert draw(LOGITS, Sampling(), 0.3, [2]) == (2, 0.0)
@@ -37,7 +37,7 @@ def test_the_nucleus_is_the_smallest_set_with_the_mass(top_p: float, kept: list[
     found = frequencies(Sampling(top_p=top_p))
     assert np.flatnonzero(found).tolist() == kept
     p = np.where(np.isin(np.arange(5), kept), np.exp(LOGITS), 0)
-    assert found == pytest.approx(p / p.sum(), abs=1e-4)
+    assert found == pytest.approx(p / p.sum(), abs=4e-4)
     # The reported log-probability is the one before the cut.
     token, logprob = draw(LOGITS, Sampling(top_p=top_p), 0.0)
     assert token == 1 and logprob == pytest.approx(np.log(0.4), abs=1e-6)

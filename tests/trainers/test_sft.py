@@ -39,7 +39,7 @@ def stream(policy: Policy, world: TextEnv, seed: int = 0, **options: float) -> I
 
 def conversation(policy: Policy, item: Demonstration) -> tuple[str, list[str], str]:
     """The first message, the actions, and the whole text."""
-    text = policy.engine.tokenizer.decode(item.ids, skip_special_tokens=False)
+    text = str(policy.engine.tokenizer.decode(item.ids, skip_special_tokens=False))
     opening, _, rest = text.removeprefix("<|user|>").partition("<|end|>")
     return opening, re.findall("<action>(.*?)</action>", rest), text
 
@@ -64,7 +64,7 @@ def test_contexts_are_those_of_a_rollout(world: TextEnv, prompts: str) -> None:
         hint = HEADER + opening.partition(HEADER)[2].partition("\n\n")[0] if item.informed else ""
         observation, info = world.reset(seed=0, options={"task": game_of(world, opening)})
         ids: list[int] = []
-        context: list[bool] = []
+        terminated, context = False, list[bool]()
         steps: list[Step] = []
         for action in actions:
             asked = Step(observation, info["admissible_actions"])
@@ -85,7 +85,8 @@ def test_informed_demonstrations_hold_a_peer_that_succeeded(world: TextEnv) -> N
         opening, _, text = conversation(policy, item)
         assert item.informed and opening.count(HEADER) == 1 == text.count(HEADER)
         lines = opening.partition(HEADER)[2].strip().splitlines()
-        world.reset(seed=0, options={"task": game_of(world, opening)})
+        _, info = world.reset(seed=0, options={"task": game_of(world, opening)})
+        terminated = False
         for line in lines:
             match = re.fullmatch(r"\d+\. (?:.* -> )?(.*)", line)
             assert match is not None, line
@@ -213,7 +214,7 @@ def test_a_fresh_policy_reads_its_environment(world: TextEnv) -> None:
     small = check(type(recipe(Path()).model), tree, Path("x"))
     policy = fresh_policy("alfworld", "generated_train", small, tiny_policy.policy().settings)
     tokenizer = policy.engine.tokenizer
-    assert 500 < len(tokenizer) <= 1000 and policy.model.get_input_embeddings().weight.shape[0] == len(tokenizer)
+    assert 500 < len(tokenizer) <= 1000 and policy.model.config.vocab_size == len(tokenizer)
     observation, info = world.reset(seed=0, options={"task": 7})
     assert len(tokenizer(observation)["input_ids"]) < len(observation) / 2.5
     command = max(info["admissible_actions"] or (), key=len)

@@ -18,6 +18,7 @@ from agentgym.episode import Episode, read_episodes
 from agentgym.errors import AgentGymError, ConfigError, DataError, EngineError, RunMismatchError, UnknownNameError
 from agentgym.trainers import checkpoint, commands
 from agentgym.trainers import trainer as trainer_module
+from agentgym.trainers.batch import episode_rows
 from agentgym.trainers.config import read_recipe
 from agentgym.trainers.trainer import Trainer
 
@@ -82,7 +83,8 @@ class Run:
 
     @property
     def weights(self) -> dict[str, torch.Tensor]:
-        return load_file(self.out / "checkpoints" / "iteration-000003" / "model.safetensors")
+        found: dict[str, torch.Tensor] = load_file(self.out / "checkpoints/iteration-000003/model.safetensors")
+        return found
 
     def same_weights(self, other: Run) -> bool:
         theirs = other.weights
@@ -325,10 +327,8 @@ def test_a_policy_that_only_breaks_ends_the_run(recipe: Path, tmp_path: Path, mo
 
 
 def test_drift_ends_the_run(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = trainer_module.episode_rows
-
     def drifting(*args: Any) -> Any:
-        rows = real(*args)
+        rows = episode_rows(*args)
         rows[0].ids[-1] = 9
         return rows
 
