@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import process_time
 from typing import NamedTuple
 
 from agentgym.env import Info
@@ -36,7 +36,7 @@ class Shown(NamedTuple):
 
 @dataclass
 class Times:
-    """Seconds that starts and steps took."""
+    """Seconds of processor time that starts and steps took, so that other programs on the machine do not count."""
 
     starts: list[float] = field(default_factory=list)
     steps: list[float] = field(default_factory=list)
@@ -66,18 +66,18 @@ class Pair:
         observation, info = self.original.reset(seed=0, options={"task": task})
         original = Shown(observation, 0.0, False, False, info)
         self.original_times.starts.append(self.original.reply.seconds)
-        begin = perf_counter()
+        begin = process_time()
         observation, info = self.compiled.reset(seed=0, options={"task": task})
-        self.compiled_times.starts.append(perf_counter() - begin)
+        self.compiled_times.starts.append(process_time() - begin)
         self._compare("reset", original, Shown(observation, 0.0, False, False, info))
 
     def step(self, command: str) -> None:
         """Carries out a command in both."""
         original = Shown(*self.original.step(command))
         self.original_times.steps.append(self.original.reply.seconds)
-        begin = perf_counter()
+        begin = process_time()
         compiled = Shown(*self.compiled.step(command))
-        self.compiled_times.steps.append(perf_counter() - begin)
+        self.compiled_times.steps.append(process_time() - begin)
         self._compare(command, original, compiled)
 
     def snapshot(self) -> tuple[bytes, bytes]:

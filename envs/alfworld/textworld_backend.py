@@ -42,7 +42,7 @@ class Reply(NamedTuple):
         won: whether the goal holds.
         score: its score.
         done: whether it considers the episode over: won, or out of steps.
-        seconds: how long it took, without the way to and from its process.
+        seconds: the processor time it took, without the way to and from its process.
     """
 
     observation: str

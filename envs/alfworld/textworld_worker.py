@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 
@@ -53,21 +53,21 @@ class Player:
 
     def start(self, game: str) -> dict[str, Any]:
         """Starts one of the collected games."""
-        begin = perf_counter()
+        begin = process_time()
         self._env.gamefiles = [game]
         self._env.seed(0)  # starts the cycle of games anew
         observations, infos = self._env.reset()
-        return answer(observations[0], 0, False, infos, perf_counter() - begin)
+        return answer(observations[0], 0, False, infos, process_time() - begin)
 
     def step(self, command: str) -> dict[str, Any]:
         """Carries out one command."""
-        begin = perf_counter()
+        begin = process_time()
         observations, scores, dones, infos = self._env.step([command])
-        return answer(observations[0], scores[0], dones[0], infos, perf_counter() - begin)
+        return answer(observations[0], scores[0], dones[0], infos, process_time() - begin)
 
 
 def answer(observation: str, score: int, done: bool, infos: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """What the original said, and how long it took."""
+    """What the original said, and the processor time it took."""
     return {
         "observation": observation,
         "admissible": infos["admissible_commands"][0],
