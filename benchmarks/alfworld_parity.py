@@ -7,9 +7,9 @@ Needs the original packages: pip install alfworld==0.4.2 textworld==1.7.0 (Pytho
 * the oracle's plans of M official games;
 * the oracle's plans of generated games, two a family, which are written as a folder that the original collects itself.
 
-Exits with 1 on any difference, or if a plan does not win in both. Speed is processor time, so that other programs do not
-count: of the original inside its process, of the compiled engine through its public face. A start is a first reset, with
-all that is compiled in it.
+Exits with 1 on any difference, or if a plan does not win in both. Speed is processor time, so that other programs do
+not count: of the original inside its process, of the compiled engine through its public face. A start is a first reset,
+with all that is compiled in it.
 
     python benchmarks/alfworld_parity.py --data DATA --games 60 --steps 60 --planned 12
 """
