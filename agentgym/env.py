@@ -104,11 +104,11 @@ def parse_tagged(output: str) -> Action:
     Well formed means: exactly one pair, not empty. Without a pair the whole output, stripped, goes to the environment,
     which answers it like any other text it does not understand.
     """
-    end = output.rfind(CLOSE_TAG)
-    opened = output.rfind(OPEN_TAG, 0, end) if end >= 0 else -1
+    last = output.rfind(CLOSE_TAG)
+    opened = output.rfind(OPEN_TAG, 0, last) if last >= 0 else -1
     if opened < 0:
         return Action(output.strip(), 0, 0, False)
-    inner = output[opened + len(OPEN_TAG) : end]
+    inner = output[opened + len(OPEN_TAG) : output.find(CLOSE_TAG, opened)]
     text = inner.strip()
     start = opened + len(OPEN_TAG) + (len(inner) - len(inner.lstrip()) if text else 0)
     once = output.count(OPEN_TAG) == 1 and output.count(CLOSE_TAG) == 1

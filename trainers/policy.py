@@ -72,6 +72,8 @@ class Policy:
             self.model.save_pretrained(path, safe_serialization=True)
         self.engine.tokenizer.save_pretrained(path)
         write_card(path, self.settings)
+        for file in path.iterdir():
+            file.chmod(0o644)  # the library writes weights that nobody else may read
 
     def frozen_copy(self) -> PreTrainedModel:
         """A copy of the present weights that no update reaches."""
