@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
+from .budget import Budget
 from .env import Action, Info
 from .episode import Sampling, Style
 from .seeding import Seed
@@ -33,6 +34,9 @@ class Reply:
         output_logprobs: the sampler's log-probabilities, in nats.
         pieces: the bytes of each sampled token, for exact spans.
         finish_reason: why the output ended.
+        shortened: see `agentgym.episode.Turn`, as the next two.
+        prompt_tokens: tokens of the prompt, as a server counted them.
+        output_tokens: tokens of the output, as a server counted them.
     """
 
     text: str
@@ -41,6 +45,9 @@ class Reply:
     output_logprobs: tuple[float, ...] | None = None
     pieces: tuple[bytes, ...] | None = None
     finish_reason: Literal["stop", "length"] | None = None
+    shortened: int = 0
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +87,12 @@ class Agent(Protocol):
         """A player for one episode."""
         ...
 
-    def finish(self, player: Player, /) -> None:
-        """Tells the agent that this player's episode is over, so that it can free what it kept."""
+    def finish(self, player: Player, /) -> float | None:
+        """Tells the agent that this player's episode is over, so that it can free what it kept.
+
+        Returns:
+            What the player's requests cost, failed ones included; None if that is not known.
+        """
         ...
 
 
@@ -95,6 +106,8 @@ class Traits:
         sampling: how it draws outputs; None without a model.
         env_options: options that it needs the environment to be made with.
         versions: versions of what it runs on.
+        free_settings: settings that no result depends on, so that a run may go on with others.
+        budget: what it pays from; None if it pays nothing.
     """
 
     name: str
@@ -102,3 +115,5 @@ class Traits:
     sampling: Sampling | None = None
     env_options: Mapping[str, object] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+    free_settings: tuple[str, ...] = ()
+    budget: Budget | None = None

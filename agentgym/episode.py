@@ -14,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .errors import ConfigError, DataError
 
-Status = Literal["ok", "truncated", "env_error", "agent_error", "engine_error"]
-"""`ok`: the environment ended the episode; `truncated`: the step limit did; the others: something broke."""
+Status = Literal["ok", "truncated", "env_error", "agent_error", "engine_error", "out_of_budget"]
+"""`ok`: the environment ended the episode; `truncated`: the step limit did; the others: something broke, or the money
+for the next request was missing."""
 
 Style = Literal["text", "windowed", "append"]
 """How the prompts were made: no tokens at all, one fresh prompt a turn, or one growing conversation."""
@@ -90,6 +91,10 @@ class Turn(_Record):
         admissible: the admissible actions before the action; None if the environment has no such list.
         finish_reason: why the output ended: ``stop``, ``length``, or None.
         seconds: wall time of policy and environment together; None if not measured.
+        shortened: how far the prompt was shortened to fit into the model's context; 0 if nothing was left out (see
+            `agentgym.agents.prompts.shorten`).
+        prompt_tokens: tokens of the whole prompt, as a server counted them; None without one.
+        output_tokens: the same of the output.
     """
 
     observation: str
@@ -108,6 +113,9 @@ class Turn(_Record):
     admissible: tuple[str, ...] | None = None
     finish_reason: Literal["stop", "length"] | None = None
     seconds: float | None = None
+    shortened: int = Field(default=0, ge=0)
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
 
 
 class Episode(_Record):
@@ -132,6 +140,8 @@ class Episode(_Record):
         score: in [0, 1]; None unless the episode completed.
         episode_return: sum of rewards (``return`` in JSON).
         error: what broke, in one line.
+        cost: what its requests cost, those of broken attempts at it included, in the currency of the prices; None if
+            not known.
         versions: versions of what produced the episode.
     """
 
@@ -153,6 +163,7 @@ class Episode(_Record):
     score: float | None = None
     episode_return: float = Field(default=0.0, validation_alias="return", serialization_alias="return")
     error: str | None = None
+    cost: float | None = None
     versions: dict[str, str] = {}
 
     @property

@@ -57,5 +57,9 @@ class EngineError(AgentGymError):
     """
 
 
+class BudgetError(AgentGymError):
+    """What may be spent is spent: the run stops, and the same command with a larger budget goes on."""
+
+
 class TemplateError(AgentGymError):
     """A chat template that cannot be used for the requested prompt style."""

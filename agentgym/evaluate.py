@@ -13,10 +13,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from . import __version__, registry
-from .agent import Agent
+from .agent import Agent, Traits
+from .budget import known_sum
 from .env import TextEnv
 from .episode import Episode
-from .errors import ConfigError
+from .errors import BudgetError, ConfigError
 from .rollout import Job, rollout
 from .runs import SUMMARY, Key, RunDir, owed
 from .seeding import Seed
@@ -64,6 +65,7 @@ def evaluate(
         ConfigError: for a number out of range.
         DataError: if data is missing or corrupt.
         RunMismatchError: if ``out`` belongs to another run or is in use.
+        BudgetError: if the agent's budget is spent; what was played is recorded and summarised.
     """
     numbers = {"limit": (limit, 1), "repeats": (repeats, 1), "max_steps": (max_steps, 1), "seed": (seed, 0)}
     for name, (value, least) in numbers.items():
@@ -81,7 +83,7 @@ def evaluate(
         "agent": traits.name,
         "style": traits.style,
         "sampling": None if traits.sampling is None else traits.sampling.model_dump(mode="json"),
-        "settings": dict(settings or {}),
+        "settings": {key: value for key, value in (settings or {}).items() if key not in traits.free_settings},
         "repeats": repeats,
         "max_steps": max_steps,
         "seed": seed,
@@ -92,9 +94,19 @@ def evaluate(
         return registry.make(env, panel.split, data, **options)
 
     with RunDir.open(Path(out), identity) as run:
-        _play(run, panel, player, make_env, repeats, Seed((seed,)), concurrency)
-        summary = summarise(panel, traits.name, repeats, run.results)
-        run.write(SUMMARY, summary.to_json())
+        if traits.budget is not None:
+            traits.budget.spent = known_sum(result.cost for result in run.results.values()) or 0.0
+        try:
+            _play(run, panel, player, make_env, repeats, Seed((seed,)), concurrency)
+        except BudgetError:
+            _summarise(run, panel, traits, repeats)
+            raise
+        return _summarise(run, panel, traits, repeats)
+
+
+def _summarise(run: RunDir, panel: Panel, traits: Traits, repeats: int) -> Summary:
+    summary = summarise(panel, traits.name, repeats, run.results)
+    run.write(SUMMARY, summary.to_json())
     return summary
 
 
@@ -118,6 +130,7 @@ def _play(
         return
     jobs = (Job(panel.index(task), member, root.child(task)) for task, member in due)
     done = [result for result in run.results.values() if result.completed]
+    budget = agent.traits.budget
     completed, successes = len(done), sum(bool(result.success) for result in done)
     with tqdm(total=completed + len(due), initial=completed, unit="episode", disable=None) as bar:
 
@@ -126,8 +139,10 @@ def _play(
             run.append(episode)
             completed += episode.completed
             successes += bool(episode.success)
-            if completed:
-                bar.set_postfix(success=f"{successes / completed:.3f}", refresh=False)
+            shown = {"success": f"{successes / completed:.3f}"} if completed else {}
+            if budget is not None:
+                shown["cost"] = f"{budget.spent:.4f}"
+            bar.set_postfix(shown, refresh=False)
             bar.update()
 
         rollout(jobs, agent, make_env, concurrency=concurrency, on_episode=on_episode)

@@ -5,6 +5,7 @@ Invariants:
 * what a policy writes is data: no output makes the loop raise;
 * whatever breaks (environment, agent, engine) makes an episode with an error status, never a failure and never a crash;
   only mistakes that the user has to mend (a setting, a name, a template, missing data) end the loop;
+* once the budget is spent no job is begun, the episodes in flight go on as far as they can pay, and the loop ends;
 * jobs are taken lazily and in order, and seeds come from the jobs alone, so that results do not depend on concurrency.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,9 +22,10 @@ from typing import NamedTuple
 
 from . import __version__
 from .agent import Agent, Opening, Player, Reply
+from .budget import known_sum
 from .env import Action, Info, TextEnv
 from .episode import Episode, Status, Turn
-from .errors import ConfigError, DataError, EngineError, TemplateError, UnknownNameError
+from .errors import BudgetError, ConfigError, DataError, EngineError, TemplateError, UnknownNameError
 from .seeding import Seed
 from .spans import decode_bytes, token_span
 
@@ -50,7 +53,8 @@ class _BrokenError(Exception):
     """Carries the status of an episode that cannot go on."""
 
     def __init__(self, status: Status, cause: Exception) -> None:
-        message = " ".join(f"{type(cause).__name__}: {cause}".split())
+        name = "" if status == "out_of_budget" else f"{type(cause).__name__}: "
+        message = " ".join(f"{name}{cause}".split())
         super().__init__(message[:_LONGEST_MESSAGE])
         self.status: Status = status
 
@@ -71,6 +75,8 @@ def _agent() -> Iterator[None]:
         raise
     except EngineError as error:
         raise _BrokenError("engine_error", error) from error
+    except BudgetError as error:
+        raise _BrokenError("out_of_budget", error) from error
     except Exception as error:
         raise _BrokenError("agent_error", error) from error
 
@@ -89,6 +95,7 @@ class _Course:
     turns: list[Turn] = field(default_factory=list)
     observation: str = ""
     error: str | None = None
+    cost: float | None = None
 
 
 async def play(env: TextEnv, agent: Agent, job: Job) -> Episode:
@@ -117,7 +124,7 @@ async def play(env: TextEnv, agent: Agent, job: Job) -> Episode:
             status, success, score = await _run(env, player, job, course)
         finally:
             with _agent():
-                agent.finish(player)
+                course.cost = _as_cost(agent.finish(player))
     except _BrokenError as broken:
         status, success, score = broken.status, None, None
         course.error = str(broken)
@@ -141,6 +148,7 @@ async def play(env: TextEnv, agent: Agent, job: Job) -> Episode:
         score=score,
         episode_return=sum(turn.reward for turn in course.turns),
         error=course.error,
+        cost=course.cost,
         versions={"agentgym": __version__, **traits.versions},
     )
 
@@ -177,6 +185,12 @@ def _as_reply(answer: object) -> tuple[Reply, bool]:
     return (answer if answer.pieces is not None else Reply(**{**vars(answer), "text": _clean(answer.text)})), False
 
 
+def _as_cost(answer: object) -> float | None:
+    if answer is None or (isinstance(answer, (int, float)) and math.isfinite(answer)):
+        return answer
+    raise TypeError(f"finish() returned {answer!r}; return what the episode cost, or None")
+
+
 def _clean(text: str) -> str:
     """The text with each lone surrogate (half of a character, which no file can hold) replaced by ``?``."""
     return text.encode("utf-8", errors="replace").decode("utf-8")
@@ -202,6 +216,9 @@ def _turn(
         admissible=before["admissible_actions"],
         finish_reason=reply.finish_reason,
         seconds=seconds,
+        shortened=reply.shortened,
+        prompt_tokens=reply.prompt_tokens,
+        output_tokens=reply.output_tokens,
     )
 
 
@@ -247,6 +264,7 @@ async def play_all(
         on_episode: receives each job with its episode as it ends. A player that never waits ends them in job order.
 
     Raises:
+        BudgetError: once what may be spent is spent; the episodes that could not go on have been handed over.
         ConfigError: for a concurrency or a number of attempts below 1; and see `play`.
     """
     if concurrency < 1 or attempts < 1:
@@ -263,13 +281,23 @@ async def play_all(
             environments.give(env, broken=broken)
         return episode
 
+    stopped: list[BudgetError] = []
+
     async def work() -> None:
         for job in queue:
             episode = await attempt(job)
             for _ in range(attempts - 1):
-                if not episode.completed:
+                if not episode.completed and episode.status != "out_of_budget":
+                    paid = episode.cost
                     episode = await attempt(job)
+                    episode = episode.model_copy(update={"cost": known_sum((paid, episode.cost))})
+            if episode.status == "out_of_budget":
+                stopped.append(BudgetError(episode.error))
+                if not (episode.turns or episode.cost):
+                    return
             on_episode(job, episode)
+            if stopped:
+                return
             await asyncio.sleep(0)  # lets an interrupt in, and the next worker take the next job
 
     workers = [asyncio.create_task(work()) for _ in range(concurrency)]
@@ -280,6 +308,8 @@ async def play_all(
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
         environments.close()
+    if stopped:
+        raise stopped[0]
 
 
 def rollout(
@@ -295,6 +325,6 @@ def rollout(
 
     Raises:
         RuntimeError: if called from a running event loop.
-        ConfigError: see `play_all`.
+        BudgetError, ConfigError: see `play_all`.
     """
     asyncio.run(play_all(jobs, agent, make_env, concurrency=concurrency, attempts=attempts, on_episode=on_episode))

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from .budget import known_sum
 from .episode import Episode, Status
 from .errors import DataError, RunMismatchError
 
@@ -44,6 +45,10 @@ class Result(NamedTuple):
         judged: turns of which the environment said whether it took the action.
         inadmissible: those of which it said no.
         error: what broke, in one line.
+        shortened: turns whose prompt was shortened.
+        prompt_tokens: tokens of all prompts, as a server counted them; None without one.
+        output_tokens: the same of the outputs.
+        cost: what was paid for this task and member in all records of the run; None if not known.
     """
 
     family: str
@@ -55,6 +60,10 @@ class Result(NamedTuple):
     judged: int
     inadmissible: int
     error: str | None
+    shortened: int = 0
+    prompt_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
 
     @classmethod
     def of(cls, episode: Episode) -> Result:
@@ -70,12 +79,22 @@ class Result(NamedTuple):
             judged=sum(value is not None for value in accepted),
             inadmissible=sum(value is False for value in accepted),
             error=episode.error,
+            shortened=sum(turn.shortened > 0 for turn in episode.turns),
+            prompt_tokens=known_total(turn.prompt_tokens for turn in episode.turns),
+            output_tokens=known_total(turn.output_tokens for turn in episode.turns),
+            cost=episode.cost,
         )
 
     @property
     def completed(self) -> bool:
         """Whether the outcome counts."""
         return self.status in ("ok", "truncated")
+
+
+def known_total(counts: Iterable[int | None]) -> int | None:
+    """The sum of those counts that are known; None if none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def owed(plan: Iterable[Key], recorded: Mapping[Key, Result]) -> Iterator[Key]:
@@ -173,7 +192,10 @@ class RunDir(RunFolder):
             os.truncate(file, whole)
 
     def _note(self, episode: Episode) -> None:
-        self.results[episode.task, episode.member] = Result.of(episode)
+        key, result = (episode.task, episode.member), Result.of(episode)
+        before = self.results.get(key)
+        paid = None if before is None else before.cost
+        self.results[key] = result._replace(cost=known_sum((paid, result.cost)))
 
     def append(self, episode: Episode) -> None:
         """Records an episode; once this returns, killing the process does not lose it."""

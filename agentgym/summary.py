@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
-from .runs import Key, Result, to_json
+from .budget import known_sum
+from .runs import Key, Result, known_total, to_json
 from .stats import clustered, mean
 from .task import Panel
 
@@ -36,6 +37,7 @@ class Row(_Frozen):
         mean_steps: mean number of turns.
         malformed_rate: share of turns whose output lacked the required format.
         inadmissible_rate: share of turns that the environment refused, among those of which it said so.
+        shortened_rate: share of turns whose prompt was shortened to fit into the model's context.
         errors: number of episodes that broke, by status.
     """
 
@@ -48,6 +50,7 @@ class Row(_Frozen):
     mean_steps: float | None
     malformed_rate: float | None
     inadmissible_rate: float | None
+    shortened_rate: float | None
     errors: dict[str, int]
 
 
@@ -65,6 +68,9 @@ class Summary(_Frozen):
         overall: results over all tasks.
         families: results by task family.
         first_error: what broke first in the order of the plan, if anything did.
+        prompt_tokens: tokens of the prompts of these episodes, as a server counted them; None without one.
+        output_tokens: the same of the outputs.
+        cost: what the run cost, episodes that broke and were played again included; None if not known.
     """
 
     environment: str
@@ -77,6 +83,9 @@ class Summary(_Frozen):
     overall: Row
     families: dict[str, Row]
     first_error: str | None
+    prompt_tokens: int | None
+    output_tokens: int | None
+    cost: float | None
 
     @property
     def broken(self) -> int:
@@ -99,9 +108,11 @@ def summarise(panel: Panel, agent: str, repeats: int, results: Mapping[Key, Resu
     """
     families: dict[str, list[list[Result]]] = {}
     errors: list[str] = []
+    planned: list[Result] = []
     for task in panel:
         played = [results[task.id, member] for member in range(repeats) if (task.id, member) in results]
         families.setdefault(task.family, []).append(played)
+        planned += played
         errors += [f"{task.id}: {result.error}" for result in played if not result.completed]
     return Summary(
         environment=panel.env,
@@ -114,6 +125,9 @@ def summarise(panel: Panel, agent: str, repeats: int, results: Mapping[Key, Resu
         overall=_row([played for tasks in families.values() for played in tasks]),
         families={family: _row(tasks) for family, tasks in sorted(families.items())},
         first_error=errors[0] if errors else None,
+        prompt_tokens=known_total(result.prompt_tokens for result in planned),
+        output_tokens=known_total(result.output_tokens for result in planned),
+        cost=known_sum(result.cost for result in planned),
     )
 
 
@@ -134,6 +148,7 @@ def _row(tasks: Sequence[Sequence[Result]]) -> Row:
         mean_steps=steps / len(flat) if flat else None,
         malformed_rate=sum(result.malformed for result in flat) / steps if steps else None,
         inadmissible_rate=sum(result.inadmissible for result in flat) / judged if judged else None,
+        shortened_rate=sum(result.shortened for result in flat) / steps if steps else None,
         errors={status: broken.count(status) for status in sorted(set(broken))},
     )
 
@@ -150,7 +165,17 @@ def table(summary: Summary) -> Table:
         grid.add_row(family, *_cells(row, bool(summary.broken)))
     grid.add_section()
     grid.add_row("all", *_cells(summary.overall, bool(summary.broken)), style="bold")
+    grid.caption = "; ".join(_notes(summary)) or None
     return grid
+
+
+def _notes(summary: Summary) -> Iterable[str]:
+    if summary.prompt_tokens is not None and summary.output_tokens is not None:
+        yield f"{summary.prompt_tokens:,} prompt and {summary.output_tokens:,} output tokens"
+    if summary.cost is not None:
+        yield f"cost {summary.cost:.4f}"
+    if summary.overall.shortened_rate:
+        yield f"{_percent(summary.overall.shortened_rate)} of the prompts were shortened"
 
 
 def _cells(row: Row, with_broken: bool) -> Iterable[str]:
