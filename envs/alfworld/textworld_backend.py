@@ -23,13 +23,14 @@ from agentgym.env import Description, Outcome, TextEnv
 from agentgym.errors import ConfigError, DataError, EngineError
 
 from .convert import Logic, installed_logic, write_layout
-from .games import OFFICIAL, Games, load
+from .games import LOGIC_VERSION, OFFICIAL, Games, load
 from .official import GAME_FILE, LAYOUT_FOLDER, TRAJ_FILE, import_split, read_json
 from .record import Record
 
 REQUIRED = {"alfworld": "0.4.2", "textworld": "1.7.0"}
 
 _WORKER = Path(__file__).with_name("textworld_worker.py")
+_IMPORT = "`agentgym data import alfworld` makes packs of it, which are played with the installed ones"
 _PATIENCE = 10.0  # seconds for a worker to end by itself
 
 
@@ -133,7 +134,8 @@ class OriginalProcess:
 class TextworldEnv(TextEnv):
     """The original text world, step by step; slow, and otherwise like `AlfworldEnv`.
 
-    It has no state key and no expert; `snapshot` stores the commands, and `restore` plays them again.
+    It has no state key and no expert; `snapshot` stores the commands, and `restore` plays them again. Packs in an older
+    wording are played in that of the installed package, and the panel is that of the newer wording.
 
     Args:
         split: an official split, or a generated one.
@@ -151,9 +153,15 @@ class TextworldEnv(TextEnv):
         check_installed()
         self._layout = _layout(split, data)
         if self._layout is None:
-            self._games = load(split, data)
+            games = load(split, data)
+            records, source = games.records, games.panel.source
         else:
-            self._games = Games(split, import_split(self._layout).records, f"official layout, {self._layout}")
+            imported = import_split(self._layout)
+            if old := sorted(set(imported.wordings) - {LOGIC_VERSION}):
+                raise DataError(f"{self._layout}: holds games in the wording of ALFWorld {old[0]}; {_IMPORT}")
+            records, source = imported.records, f"official layout, {self._layout}"
+        # In the wording of the installed package, whichever a pack records.
+        self._games = Games(split, records, source)
         super().__init__(self._games.panel, max_steps=max_steps)
         self._logic = installed_logic()
         self._process: OriginalProcess | None = None
@@ -246,8 +254,7 @@ def _copy(source: Path, root: Path, record: Record, logic: Logic) -> Path:
     grammar = logic.grammar_of(record.task)
     if (game.get("pddl_domain"), game.get("grammar")) != (logic.domain, grammar):
         raise DataError(
-            f"{source / GAME_FILE}: its rules or wording are not those of alfworld {REQUIRED['alfworld']}; import the "
-            "layout into packs, which are played with the installed ones"
+            f"{source / GAME_FILE}: its rules or wording are not those of alfworld {REQUIRED['alfworld']}; {_IMPORT}"
         )
     folder = root / "game"
     folder.mkdir()

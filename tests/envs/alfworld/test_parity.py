@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import agentgym
+from agentgym.envs.alfworld import textworld_backend
 from agentgym.envs.alfworld.convert import game_file_logic, installed_logic, write_layout
 from agentgym.envs.alfworld.env import AlfworldEnv
 from agentgym.envs.alfworld.games import Games, load
@@ -155,6 +156,13 @@ def test_a_lost_process_is_an_error_and_the_next_reset_starts_another(pair: Pair
         pair.original.step("look")
     pair.reset(SMALL)
     assert pair.differences == []
+
+
+def test_packs_in_an_older_wording_are_played_in_the_installed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = load("generated_valid", None).records[:1]
+    old, new = Games("x", records, "here", logic_version="2.1.1"), Games("x", records, "here")
+    monkeypatch.setattr(textworld_backend, "load", lambda split, data: old)
+    assert TextworldEnv("x", None).panel == new.panel != old.panel
 
 
 def test_changed_rules_are_never_played(layout: Path) -> None:
