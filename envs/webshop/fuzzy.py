@@ -47,8 +47,9 @@ def _percent(distance: int, length: int) -> float:
 
 @lru_cache(maxsize=1 << 16)
 def _words(text: str) -> frozenset[str]:
-    kept = _LATIN_1.sub("", text).lower()
-    return frozenset("".join(char if char.isalnum() else " " for char in kept).split())
+    # Character by character; U+0130 has two characters in lower case.
+    lower = (char.lower()[0] for char in _LATIN_1.sub("", text))
+    return frozenset("".join(char if char.isalnum() else " " for char in lower).split())
 
 
 def _common_subsequence(one: str, other: str) -> int:

@@ -26,6 +26,7 @@ MOST_TERMS = 1024
 RESULTS_KEPT = 4096
 """Result lists kept in memory; then all are forgotten."""
 
+_LONG = 2_000  # characters above which a query's results are not kept
 _SHORT = 30_000  # postings below which every document is scored
 _CANDIDATES = 4 * BEST  # documents that are scored in full to learn how good the best are
 _PROBE = 8  # how many postings can be added in the time of looking one up
@@ -77,6 +78,8 @@ class Searcher:
         found = self._results.get((query, cut))
         if found is None:
             found = self._search(query, cut)
+            if len(query) > _LONG:
+                return found
             if len(self._results) >= RESULTS_KEPT:
                 self._results.clear()
             self._results[query, cut] = found

@@ -98,7 +98,14 @@ def test_fixed_options_match_within_their_group() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other", "value"),
-    [("", "a", 0), ("--", "a", 0), ("a b", "b", 100), ("new york mets", "york mets new", 100), ("abc", "abd", 67)],
+    [
+        ("", "a", 0),
+        ("--", "a", 0),
+        ("a b", "b", 100),
+        ("new york mets", "york mets new", 100),
+        ("abc", "abd", 67),
+        ("İS", "is", 100),
+    ],
 )
 def test_similarity(one: str, other: str, value: int) -> None:
     assert similarity(one, other) == similarity(other, one) == value
