@@ -1,4 +1,4 @@
-"""Intervals for rates.
+"""Rates and means over tasks that were played once or several times: intervals, pass@k and pass^k.
 
 Invariant: repeats of one task are not independent; an interval over them widens by as much as they agree.
 """
@@ -44,30 +44,55 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> tuple[float,
 
 
 def clustered(outcomes: Sequence[Sequence[float]], confidence: float = 0.95) -> tuple[float, float]:
-    """Interval for a rate when each task was played several times.
+    """Interval for a rate, or the mean of scores in [0, 1], when each task was played several times.
 
-    Wilson's interval at the effective sample size: the number of episodes divided by the design effect, which is the
-    task-clustered variance of the mean over its variance if episodes were independent (Kish 1965; for the clustered
-    error Miller 2024, arXiv:2411.00640). With one episode per task it is Wilson's interval. If all episodes agree, the
-    design effect is not defined and each task counts once.
+    Wilson's interval at the effective sample size, at which a rate would have the standard error that was found: the
+    task-clustered error (Miller 2024, arXiv:2411.00640), or the error of independent episodes if it is larger. For
+    a rate this size is the number of episodes divided by the design effect (Kish 1965), and with one episode per task
+    the interval is Wilson's. If all episodes agree, there is no error to go by and each task counts once.
 
     Args:
-        outcomes: for each task, its outcomes (0 or 1).
+        outcomes: for each task, its outcomes: 0 or 1, or scores between.
         confidence: coverage, in (0, 1).
 
     Returns:
         Lower and upper bound, in [0, 1]; (0, 1) without outcomes.
     """
     tasks = [values for values in outcomes if values]
-    n = sum(len(values) for values in tasks)
+    flat = [value for values in tasks for value in values]
+    n = len(flat)
     if n == 0:
         return wilson(0, 0, confidence)
-    rate = math.fsum(value for values in tasks for value in values) / n
+    rate = math.fsum(flat) / n
     effective = float(len(tasks))
-    if 0 < rate < 1 and len(tasks) > 1:
-        spread = math.fsum(math.fsum(value - rate for value in values) ** 2 for values in tasks)
-        variance = len(tasks) / (len(tasks) - 1) * spread / n**2
-        independent = rate * (1 - rate) / (n - 1)
+    if min(flat) < max(flat) and len(tasks) > 1:
+        spread = math.fsum((value - rate) ** 2 for value in flat)
+        between = math.fsum(math.fsum(value - rate for value in values) ** 2 for values in tasks)
+        variance = len(tasks) / (len(tasks) - 1) * between / n**2
         # Repeats that disagree more than chance would allow are no reason to trust them more than independent ones.
-        effective = n / max(1.0, variance / independent)
+        effective = rate * (1 - rate) * n / (n - 1) / max(variance, spread / (n * (n - 1)))
     return wilson(min(rate * effective, effective), effective, confidence)
+
+
+def pass_at(k: int, successes: int, episodes: int) -> float:
+    """Chance that at least one of ``k`` episodes of a task succeeds: pass@k.
+
+    The unbiased estimate, 1 - C(n - c, k) / C(n, k) for c successes in n episodes (Chen et al. 2021, arXiv:2107.03374).
+
+    Raises:
+        ValueError: if there are fewer than ``k`` episodes, or more successes than episodes.
+    """
+    return 1 - pass_all(k, episodes - successes, episodes)
+
+
+def pass_all(k: int, successes: int, episodes: int) -> float:
+    """Chance that all of ``k`` episodes of a task succeed: pass^k.
+
+    The unbiased estimate, C(c, k) / C(n, k) for c successes in n episodes (Yao et al. 2024, arXiv:2406.12045).
+
+    Raises:
+        ValueError: if there are fewer than ``k`` episodes, or more successes than episodes.
+    """
+    if not (1 <= k <= episodes and 0 <= successes <= episodes):
+        raise ValueError(f"{successes} successes in {episodes} episodes say nothing of {k} episodes")
+    return math.comb(successes, k) / math.comb(episodes, k)

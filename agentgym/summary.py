@@ -14,7 +14,7 @@ from rich.table import Table
 
 from .budget import known_sum
 from .runs import Key, Result, known_total, to_json
-from .stats import clustered, mean
+from .stats import clustered, mean, pass_all, pass_at
 from .task import Panel
 
 CONFIDENCE = 0.95
@@ -33,7 +33,11 @@ class Row(_Frozen):
         successes: number of successes.
         success_rate: share of successes.
         interval: bounds of the success rate.
+        pass_at_k: k -> chance that at least one of k episodes of a task succeeds, over the tasks that have as many; for
+            k = 1, 2, 4, … and the number of repeats, empty without repeats.
+        pass_hat_k: the same for all of k episodes.
         mean_score: mean score, in [0, 1].
+        score_interval: bounds of the mean score, made like those of the success rate.
         mean_steps: mean number of turns.
         malformed_rate: share of turns whose output lacked the required format.
         inadmissible_rate: share of turns that the environment refused, among those of which it said so.
@@ -46,7 +50,10 @@ class Row(_Frozen):
     successes: int
     success_rate: float | None
     interval: tuple[float, float]
+    pass_at_k: dict[int, float | None]
+    pass_hat_k: dict[int, float | None]
     mean_score: float | None
+    score_interval: tuple[float, float]
     mean_steps: float | None
     malformed_rate: float | None
     inadmissible_rate: float | None
@@ -122,8 +129,8 @@ def summarise(panel: Panel, agent: str, repeats: int, results: Mapping[Key, Resu
         repeats=repeats,
         interval_method="wilson" if repeats == 1 else "wilson at the task-clustered effective sample size",
         confidence=CONFIDENCE,
-        overall=_row([played for tasks in families.values() for played in tasks]),
-        families={family: _row(tasks) for family, tasks in sorted(families.items())},
+        overall=_row([played for tasks in families.values() for played in tasks], repeats),
+        families={family: _row(tasks, repeats) for family, tasks in sorted(families.items())},
         first_error=errors[0] if errors else None,
         prompt_tokens=known_total(result.prompt_tokens for result in planned),
         output_tokens=known_total(result.output_tokens for result in planned),
@@ -131,11 +138,13 @@ def summarise(panel: Panel, agent: str, repeats: int, results: Mapping[Key, Resu
     )
 
 
-def _row(tasks: Sequence[Sequence[Result]]) -> Row:
+def _row(tasks: Sequence[Sequence[Result]], repeats: int) -> Row:
     completed = [[result for result in played if result.completed] for played in tasks]
     flat = [result for played in completed for result in played]
     broken = [result.status for played in tasks for result in played if not result.completed]
-    successes = sum(bool(result.success) for result in flat)
+    counts = [(sum(bool(result.success) for result in played), len(played)) for played in completed]
+    scores = [[result.score for result in played if result.score is not None] for played in completed]
+    successes = sum(count for count, _ in counts)
     steps = sum(result.steps for result in flat)
     judged = sum(result.judged for result in flat)
     return Row(
@@ -144,7 +153,10 @@ def _row(tasks: Sequence[Sequence[Result]]) -> Row:
         successes=successes,
         success_rate=successes / len(flat) if flat else None,
         interval=clustered([[float(bool(result.success)) for result in played] for played in completed], CONFIDENCE),
-        mean_score=mean([result.score for result in flat if result.score is not None]),
+        pass_at_k={k: mean([pass_at(k, c, n) for c, n in counts if n >= k]) for k in _sizes(repeats)},
+        pass_hat_k={k: mean([pass_all(k, c, n) for c, n in counts if n >= k]) for k in _sizes(repeats)},
+        mean_score=mean([score for played in scores for score in played]),
+        score_interval=clustered(scores, CONFIDENCE),
         mean_steps=steps / len(flat) if flat else None,
         malformed_rate=sum(result.malformed for result in flat) / steps if steps else None,
         inadmissible_rate=sum(result.inadmissible for result in flat) / judged if judged else None,
@@ -153,18 +165,24 @@ def _row(tasks: Sequence[Sequence[Result]]) -> Row:
     )
 
 
+def _sizes(repeats: int) -> list[int]:
+    """1, 2, 4, … and the number of repeats itself; nothing without repeats."""
+    return [] if repeats == 1 else [*(1 << bit for bit in range((repeats - 1).bit_length())), repeats]
+
+
 def table(summary: Summary) -> Table:
-    """A table for the terminal: one row for each family and one for all."""
+    """A table for the terminal: one row for each family and one for all.
+
+    Repeats add pass@k and pass^k for their number. The score has its interval where it is not the success rate.
+    """
     grid = Table(title=f"{summary.agent} on {summary.environment}/{summary.split} (panel {summary.panel[:12]})")
     grid.add_column("family")
-    for name in ("tasks", "played", "success", f"{summary.confidence:.0%} interval", "score", "steps", "refused"):
+    for name, _ in _cells(summary, summary.overall):
         grid.add_column(name, justify="right")
-    if summary.broken:
-        grid.add_column("broken", justify="right")
     for family, row in summary.families.items():
-        grid.add_row(family, *_cells(row, bool(summary.broken)))
+        grid.add_row(family, *(cell for _, cell in _cells(summary, row)))
     grid.add_section()
-    grid.add_row("all", *_cells(summary.overall, bool(summary.broken)), style="bold")
+    grid.add_row("all", *(cell for _, cell in _cells(summary, summary.overall)), style="bold")
     grid.caption = "; ".join(_notes(summary)) or None
     return grid
 
@@ -178,16 +196,23 @@ def _notes(summary: Summary) -> Iterable[str]:
         yield f"{_percent(summary.overall.shortened_rate)} of the prompts were shortened"
 
 
-def _cells(row: Row, with_broken: bool) -> Iterable[str]:
-    yield str(row.tasks)
-    yield str(row.episodes)
-    yield _percent(row.success_rate)
-    yield f"{100 * row.interval[0]:.1f} – {100 * row.interval[1]:.1f}"
-    yield "–" if row.mean_score is None else f"{row.mean_score:.3f}"
-    yield "–" if row.mean_steps is None else f"{row.mean_steps:.1f}"
-    yield _percent(row.inadmissible_rate)
-    if with_broken:
-        yield str(sum(row.errors.values()))
+def _cells(summary: Summary, row: Row) -> Iterable[tuple[str, str]]:
+    """Columns and a row's cells in them; which there are does not depend on the row."""
+    repeats, overall = summary.repeats, summary.overall
+    yield "tasks", str(row.tasks)
+    yield "played", str(row.episodes)
+    yield "success", _percent(row.success_rate)
+    yield f"{summary.confidence:.0%} interval", f"{100 * row.interval[0]:.1f} – {100 * row.interval[1]:.1f}"
+    if repeats > 1:
+        yield f"pass@{repeats}", _percent(row.pass_at_k[repeats])
+        yield f"pass^{repeats}", _percent(row.pass_hat_k[repeats])
+    yield "score", "–" if row.mean_score is None else f"{row.mean_score:.3f}"
+    if overall.mean_score != overall.success_rate:
+        yield "of the score", f"{row.score_interval[0]:.3f} – {row.score_interval[1]:.3f}"
+    yield "steps", "–" if row.mean_steps is None else f"{row.mean_steps:.1f}"
+    yield "refused", _percent(row.inadmissible_rate)
+    if summary.broken:
+        yield "broken", str(sum(row.errors.values()))
 
 
 def _percent(rate: float | None) -> str:

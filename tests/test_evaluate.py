@@ -162,6 +162,39 @@ def test_repeats_get_clustered_intervals() -> None:
     low, high = wilson(24, 48)
     assert summary.overall.interval[0] < low - 0.05 and summary.overall.interval[1] > high + 0.05
     assert (summary.overall.malformed_rate, summary.overall.inadmissible_rate) == (0.25, 0.5)
+    assert summary.overall.score_interval == summary.overall.interval
+
+
+def test_repeats_get_pass_at_k_and_pass_all_k() -> None:
+    tasks = panel("easy")
+    # Each even task is solved in one of its three episodes, each odd one in all; one episode broke.
+    results = {(t.id, member): result(member == 0, t.family) for t in tasks for member in range(3)}
+    results |= {(t.id, member): result(True, t.family) for t in tasks if t.family == "odd" for member in range(3)}
+    results[tasks[1].id, 2] = Result("odd", "env_error", None, None, 0, 0, 0, 0, "x")
+    summary = summarise(tasks, "a", 3, results)
+    even, odd, overall = summary.families["even"], summary.families["odd"], summary.overall
+    assert even.pass_at_k == pytest.approx({1: 1 / 3, 2: 2 / 3, 3: 1}) and even.pass_hat_k == pytest.approx(
+        {1: 1 / 3, 2: 0, 3: 0}
+    )
+    assert odd.pass_at_k == odd.pass_hat_k == {1: 1, 2: 1, 3: 1}
+    assert overall.pass_hat_k == pytest.approx({1: 2 / 3, 2: 1 / 2, 3: 5 / 11}), (
+        "the task with two episodes has no k = 3"
+    )
+    assert json.loads(summary.to_json())["overall"]["pass_at_k"] == pytest.approx({"1": 2 / 3, "2": 5 / 6, "3": 1})
+    columns = {str(column.header): list(column.cells) for column in table(summary).columns}
+    assert columns["pass@3"] == ["100.0%"] * 3 and columns["pass^3"] == ["0.0%", "100.0%", "45.5%"]
+    many = summarise(tasks, "a", 9, {}).overall
+    assert list(many.pass_at_k) == [1, 2, 4, 8, 9] and set(many.pass_at_k.values()) == {None}
+    assert summarise(tasks, "a", 1, results).overall.pass_at_k == {}
+
+
+def test_the_score_has_an_interval_of_its_own() -> None:
+    tasks = panel("easy")
+    results = {(t.id, 0): result(i < 6)._replace(score=0.4 + 0.05 * i) for i, t in enumerate(tasks)}
+    summary = summarise(tasks, "a", 1, results)
+    assert summary.overall.score_interval == clustered([[0.4 + 0.05 * i] for i in range(12)])
+    assert "of the score" in {str(column.header) for column in table(summary).columns}
+    assert "of the score" not in {str(column.header) for column in table(summarise(tasks, "a", 1, {})).columns}
 
 
 def test_a_summary_of_nothing_knows_nothing() -> None:

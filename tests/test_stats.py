@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import combinations
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, hypergeom, sem
 
-from agentgym.stats import clustered, mean, wilson
+from agentgym.stats import clustered, mean, pass_all, pass_at, wilson
 
 counts = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 outcomes = st.lists(st.lists(st.sampled_from([0.0, 1.0]), max_size=5), min_size=1, max_size=30)
@@ -82,3 +83,56 @@ def test_clustered_of_nothing() -> None:
 def test_mean() -> None:
     assert mean([]) is None
     assert mean([1e16, 1.0, -1e16]) == pytest.approx(1 / 3)
+
+
+def test_scores_get_the_interval_of_a_rate_with_their_standard_error() -> None:
+    draw = random.Random(1)
+    scores = [draw.betavariate(6, 4) for _ in range(400)]
+    low, high = clustered([[score] for score in scores])
+    centre, error = sum(scores) / 400, float(sem(scores))
+    assert (low, high) == pytest.approx((centre - 1.96 * error, centre + 1.96 * error), abs=5e-4)
+    binary = clustered([[float(score > 0.6)] for score in scores])
+    assert high - low < 0.5 * (binary[1] - binary[0])
+
+
+def test_scores_cover() -> None:
+    draw = random.Random(2)
+    hits = 0
+    for _ in range(400):
+        tasks = [
+            [draw.betavariate(8 * level, 8 - 8 * level) for _ in range(3)] for level in draw.choices([0.3, 0.9], k=30)
+        ]
+        low, high = clustered(tasks)
+        hits += low <= 0.6 <= high
+    assert hits / 400 > 0.91
+
+
+def test_equal_scores_count_once_each_task() -> None:
+    for score in (0.1, 0.5, 0.7):  # whose mean is not always the same number
+        assert clustered([[score] * 3] * 11) == pytest.approx(wilson(11 * score, 11))
+    assert clustered([[0.5]]) == wilson(0.5, 1)
+
+
+@given(st.integers(1, 7).flatmap(lambda n: st.tuples(st.integers(1, n), st.integers(0, n), st.just(n))))
+def test_pass_at_k_is_the_share_of_all_choices_of_k_episodes(case: tuple[int, int, int]) -> None:
+    k, successes, episodes = case
+    choices = list(combinations([True] * successes + [False] * (episodes - successes), k))
+    assert pass_at(k, successes, episodes) == pytest.approx(sum(any(chosen) for chosen in choices) / len(choices))
+    assert pass_all(k, successes, episodes) == pytest.approx(sum(all(chosen) for chosen in choices) / len(choices))
+    assert pass_at(k, successes, episodes) == pytest.approx(hypergeom.sf(0, episodes, successes, k))
+    assert pass_at(1, successes, episodes) == pytest.approx(pass_all(1, successes, episodes))
+
+
+def test_pass_at_k_does_not_depend_on_how_many_episodes_were_played() -> None:
+    rate, k = 0.3, 4
+    for n in (4, 10):
+        chances = [math.comb(n, c) * rate**c * (1 - rate) ** (n - c) for c in range(n + 1)]
+        assert math.fsum(chance * pass_at(k, c, n) for c, chance in enumerate(chances)) == pytest.approx(1 - 0.7**4)
+        assert math.fsum(chance * pass_all(k, c, n) for c, chance in enumerate(chances)) == pytest.approx(0.3**4)
+
+
+@pytest.mark.parametrize("bad", [(0, 0, 3), (4, 1, 3), (1, 4, 3), (1, -1, 3)])
+def test_pass_at_k_refuses_what_is_no_count(bad: tuple[int, int, int]) -> None:
+    for estimate in (pass_at, pass_all):
+        with pytest.raises(ValueError):
+            estimate(*bad)
