@@ -67,6 +67,11 @@ class Engine(ABC):
     encoder: ChatEncoder
     versions: Mapping[str, str]
 
+    @property
+    def context_length(self) -> int | None:
+        """Most tokens of prompt and output together; None if not known."""
+        return None
+
     @abstractmethod
     async def generate(self, requests: Sequence[Request]) -> list[Sample]:
         """Draws one sample per request; calls that wait at the same time are batched.

@@ -28,6 +28,9 @@ class EngineAgent:
         self.settings = settings
         self.builder = PromptBuilder(engine.encoder, settings.prompts, settings.style, settings.history)
         self.sampling = settings.sampling
+        whole = engine.context_length
+        # A model that can hardly hold one output still gets half of its context as a prompt.
+        self.room = None if whole is None else max(whole - settings.max_tokens, whole // 2)
         self._started = 0
 
     @property
@@ -76,7 +79,7 @@ class EnginePlayer:
         if sampling.restrict and not choices:
             raise ConfigError(f"restrict={sampling.restrict}: the environment lists no admissible actions; drop it")
         asked = Step(observation, info["admissible_actions"])
-        prompt = agent.builder.build(Story(info["goal"], (*self._steps, asked)))
+        prompt, shortened = agent.builder.fit(Story(info["goal"], (*self._steps, asked)), agent.room)
         context = (*self._context, *prompt) if agent.settings.style == "append" else prompt
         seed = self._opening.seed.child("turn", len(self._steps)).value
         (sample,) = await agent.engine.generate([Request(context, sampling, seed, choices, self.session)])
@@ -91,4 +94,5 @@ class EnginePlayer:
             output_logprobs=sample.logprobs,
             pieces=sample.pieces,
             finish_reason=sample.finish_reason,
+            shortened=shortened,
         )

@@ -8,6 +8,7 @@ from .hint import Hint, HintPlace
 from .peer import PEER_TOKENS, PeerContent, render_peer
 from .sets import PROMPT_SETS, PromptSet, prompt_set
 from .story import Step, Story, stories
+from .texts import Texts
 
 __all__ = [
     "PEER_TOKENS",
@@ -21,6 +22,7 @@ __all__ = [
     "PromptSet",
     "Step",
     "Story",
+    "Texts",
     "prompt_set",
     "render_peer",
     "stories",

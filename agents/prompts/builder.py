@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from agentgym.episode import Episode
+from agentgym.errors import ConfigError
 
 from .chat import ChatEncoder, Message
 from .hint import HintPlace
-from .sets import prompt_set
 from .story import Story, stories
+from .texts import Texts
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,22 @@ class PromptBuilder:
     history: int = 2
 
     def __post_init__(self) -> None:
-        prompt_set(self.prompts)
+        Texts(self.prompts, self.style, self.history)  # a wrong name shows at once
         if self.style == "append":
             self.encoder.require_prefix_preserving()
+
+    @property
+    def texts(self) -> Texts:
+        """Writes the messages."""
+        return Texts(self.prompts, self.style, self.history)
 
     def build(self, story: Story) -> tuple[int, ...]:
         """Ids of the prompt of the story's last turn; in append style only the ids added since the last output."""
         if self.style == "append" and len(story.steps) > 1:
-            return self.encoder.glue(prompt_set(self.prompts).following(story), ended=story.steps[-2].ended)
+            return self.encoder.glue(self.texts.message(story), ended=story.steps[-2].ended)
         if story.place == "before_format" or not story.hint:
-            return self.encoder.prompt([{"role": "user", "content": self._first(story)}])
-        hint, place, content = story.hint, story.place, self._first(replace(story, hint=""))
+            return self.encoder.prompt([{"role": "user", "content": self.texts.message(story)}])
+        hint, place, content = story.hint, story.place, self.texts.message(replace(story, hint=""))
         if place == "user_start":
             content = f"{hint}\n\n{content}"
         elif place == "user_end":
@@ -62,11 +68,26 @@ class PromptBuilder:
             text = f"{text}{hint}\n\n"
         return self.encoder.encode(text)
 
+    def fit(self, story: Story, limit: int | None) -> tuple[tuple[int, ...], int]:
+        """Ids as of `build`, shortened as far as it takes, and how far that is.
+
+        Args:
+            story: the story.
+            limit: most ids of a fresh prompt; None for no limit. A growing conversation is not shortened.
+
+        Raises:
+            ConfigError: if even the shortest prompt is too long.
+        """
+        ids: tuple[int, ...] = ()
+        for level in range(self.texts.levels + 1):
+            ids = self.build(replace(story, shortened=level))
+            if self.style == "append" or limit is None or len(ids) <= limit:
+                return ids, level
+        raise ConfigError(
+            f"the shortest prompt has {len(ids)} tokens, and the model leaves room for {limit}; choose a model with a "
+            "longer context or a smaller max_tokens"
+        )
+
     def rebuild(self, episode: Episode, hint: str = "", place: HintPlace = "before_format") -> list[tuple[int, ...]]:
         """The prompt of each turn of an episode, with a hint put in (none gives the prompts it was played with)."""
         return [self.build(story) for story in stories(episode, self.encoder.end_id, hint, place)]
-
-    def _first(self, story: Story) -> str:
-        """The user's message that begins a prompt."""
-        texts = prompt_set(self.prompts)
-        return texts.window(story, self.history) if self.style == "windowed" else texts.opening(story)

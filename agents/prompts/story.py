@@ -19,12 +19,14 @@ class Step:
         admissible: what could be done; None if there is no such list.
         action: what was done; None for the turn that is being asked for.
         ended: whether the output ended with the model's end mark.
+        hidden: how many admissible actions were left out of the list to shorten it.
     """
 
     observation: str
     admissible: tuple[str, ...] | None = None
     action: str | None = None
     ended: bool = False
+    hidden: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,14 @@ class Story:
         steps: all steps; the last one is being asked for.
         hint: text about a successful attempt by someone else; empty for none.
         place: where the hint stands.
+        shortened: how far the prompt is shortened; see `agentgym.agents.prompts.shorten`.
     """
 
     goal: str
     steps: Sequence[Step]
     hint: str = ""
     place: HintPlace = "before_format"
+    shortened: int = 0
 
 
 def stories(episode: Episode, end_id: int, hint: str = "", place: HintPlace = "before_format") -> list[Story]:
@@ -50,7 +54,7 @@ def stories(episode: Episode, end_id: int, hint: str = "", place: HintPlace = "b
     found: list[Story] = []
     for turn in episode.turns:
         asked = Step(turn.observation, turn.admissible)
-        found.append(Story(episode.goal, (*steps, asked), hint, place))
+        found.append(Story(episode.goal, (*steps, asked), hint, place, turn.shortened))
         ended = bool(turn.output_ids) and turn.output_ids is not None and turn.output_ids[-1] == end_id
         steps.append(Step(turn.observation, turn.admissible, turn.action, ended))
     return found

@@ -80,3 +80,52 @@ def test_plain_copes_without_a_list_and_without_a_goal() -> None:
 def test_unknown_sets_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'compact'"):
         prompt_set("compct")
+
+
+@pytest.mark.parametrize(
+    ("name", "asks", "leaves_out"),
+    [
+        ("react", "Thought: ", "no reasoning"),
+        ("act", "no reasoning", "Thought"),
+        ("plain", "Think briefly", "Thought: "),
+    ],
+)
+def test_what_the_instructed_sets_ask_for(name: str, asks: str, leaves_out: str) -> None:
+    texts = prompt_set(name)
+    for text in (texts.opening(story(0)), texts.window(story(4), 2)):
+        assert asks in text and leaves_out not in text and "</action>" in text
+        assert text.index("take x") < text.index(HINT) < text.index(asks)
+    # The request to answer is made once in a growing conversation.
+    assert texts.following(story(2)) == prompt_set("plain").following(story(2))
+
+
+def test_verl_alfworld_has_the_order_of_its_model() -> None:
+    texts = prompt_set("verl_alfworld")
+    help_too = Step("room 4. Your task is to: find x", ("help", "take x", "look"))
+    first = texts.opening(Story("find x", (help_too,), HINT))
+    order = ["expert", "ALFRED", "task is to: find x", "['take x',\n'look']", HINT, "<think> </think>", "<action> "]
+    assert (
+        sorted(order, key=first.index) == order
+        and "help" not in first
+        and first == texts.window(Story("find x", (help_too,), HINT), 2)
+    )
+    later = texts.window(story(4), 2)
+    order = [
+        "expert",
+        "Your task is: find x",
+        "taken 4 step(s)",
+        "[Observation 3] room 2\n[Action 3] go 2",
+        "[Observation 4] room 3\n[Action 4] go 3",
+        "at step 5",
+        "room 4",
+        "['take x',\n'look']",
+        HINT,
+        "<think> </think>",
+        "<action> </action>",
+    ]
+    assert sorted(order, key=later.index) == order and "room 1" not in later
+    assert "[Observation" not in texts.window(story(4), 0)
+    assert texts.following(story(4)).endswith(
+        "room 4\n\nYour admissible actions in this situation are: ['take x',\n'look']."
+    )
+    assert "admissible actions in" not in texts.opening(Story("find x", (Step("room"),)))
