@@ -7,9 +7,11 @@ Needs the original packages: pip install alfworld==0.4.2 textworld==1.7.0 (Pytho
 * the oracle's plans of M official games;
 * the oracle's plans of generated games, two a family, which are written as a folder that the original collects itself.
 
-Exits with 1 on any difference, or if a plan does not win in both. Speed is processor time, so that other programs do
-not count: of the original inside its process, of the compiled engine through its public face. A start is a first reset,
-with all that is compiled in it.
+Exits with 1 on any difference, or if a plan does not win in both.
+
+Speed is processor time, so that other programs do not count: of the original inside its process, and of the compiled
+engine through its public face, which plays the same commands of each walk again on its own, from a game that it has
+not seen yet (so a start compiles it).
 
     python benchmarks/alfworld_parity.py --data DATA --games 60 --steps 60 --planned 12
 """
@@ -26,15 +28,15 @@ import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 from tqdm import tqdm
 
 from agentgym.envs.alfworld.convert import installed_logic, write_layout
 from agentgym.envs.alfworld.env import AlfworldEnv
-from agentgym.envs.alfworld.games import OFFICIAL, load
-from agentgym.envs.alfworld.parity import Pair, Times, planned_walk, random_walk, reply_differences
-from agentgym.envs.alfworld.record import FAMILIES
+from agentgym.envs.alfworld.games import OFFICIAL, Games, load
+from agentgym.envs.alfworld.parity import Pair, Walk, planned_walk, random_walk, reply_differences
+from agentgym.envs.alfworld.record import FAMILIES, Record
 from agentgym.envs.alfworld.textworld_backend import OriginalProcess, TextworldEnv
 from agentgym.task import Panel
 
@@ -83,6 +85,20 @@ def generated_walks(per_family: int) -> tuple[int, int, list[str]]:
     return len(chosen), won, differences
 
 
+def replay(record: Record, walk: Walk, max_steps: int) -> tuple[float, list[float]]:
+    """Plays a walk in the compiled engine alone; seconds of the start and of each step."""
+    env = AlfworldEnv(Games(record.split, (record,), "alone"), max_steps=max_steps)
+    begin = process_time()
+    env.reset(options={"task": 0})
+    start = process_time() - begin
+    seconds = []
+    for command in walk.commands:
+        begin = process_time()
+        env.step(command)
+        seconds.append(process_time() - begin)
+    return start, seconds
+
+
 def speed(name: str, original: list[float], compiled: list[float]) -> None:
     for label, average in (("median", statistics.median), ("mean", statistics.fmean)):
         slow, fast = average(original), average(compiled)
@@ -113,14 +129,14 @@ def main() -> int:
         for split in OFFICIAL
     }
     tasks = spread({split: games[split].panel for split in OFFICIAL}, rng)
+    walks, starts, steps = [], [], []
     for number, (split, task) in enumerate(tqdm(list(islice(tasks, options.games)), "random walks", disable=None)):
-        random_walk(pairs[split], task, options.steps, rng, detour=0 if number % 3 else 5)
+        walk = random_walk(pairs[split], task, options.steps, rng, detour=0 if number % 3 else 5)
+        start, seconds = replay(games[split].records[games[split].panel.index(task)], walk, options.steps)
+        walks.append(walk)
+        starts.append(start)
+        steps += seconds
         pairs[split].original.close()
-    times = Times(), Times()
-    for pair in pairs.values():
-        for total, part in zip(times, (pair.original_times, pair.compiled_times), strict=True):
-            total.starts.extend(part.starts)
-            total.steps.extend(part.steps)
     walked = sum(pair.compared for pair in pairs.values())
     planned = list(islice(tasks, options.planned))
     wins = 0
@@ -136,14 +152,14 @@ def main() -> int:
     machine = f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     print(f"{machine}, {perf_counter() - begin:.0f} s")
     print(
-        f"random walks    {options.games} games, {len(times[0].steps)} steps, {walked} comparisons\n"
+        f"random walks    {options.games} games, {len(steps)} steps, {walked} comparisons\n"
         f"oracle walks    {len(planned)} games, {wins} won in both, {compared - walked} comparisons\n"
         f"differences     {len(differences)}\n"
         f"generated       {generated} games, {generated_wins} won in both, {len(generated_differences)} differences"
     )
-    if times[0].steps:
-        speed("start", times[0].starts, times[1].starts)
-        speed("step", times[0].steps, times[1].steps)
+    if walks:
+        speed("start", [walk.start for walk in walks], starts)
+        speed("step", [seconds for walk in walks for seconds in walk.steps], steps)
     return int(bool(differences or generated_differences) or wins < len(planned) or generated_wins < generated)
 
 

@@ -7,8 +7,6 @@ their order, reward, success, score, acceptance, and the end of the episode, whe
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
-from time import process_time
 from typing import NamedTuple
 
 from agentgym.env import Info
@@ -34,12 +32,20 @@ class Shown(NamedTuple):
     info: Info
 
 
-@dataclass
-class Times:
-    """Seconds of processor time that starts and steps took, so that other programs on the machine do not count."""
+class Walk(NamedTuple):
+    """A walk from a reset on, and the processor time that the original took for it.
 
-    starts: list[float] = field(default_factory=list)
-    steps: list[float] = field(default_factory=list)
+    Attributes:
+        task: id of the task.
+        commands: the commands, without those of a detour.
+        start: seconds of the reset.
+        steps: seconds of each command.
+    """
+
+    task: str
+    commands: tuple[str, ...]
+    start: float
+    steps: tuple[float, ...]
 
 
 class Pair:
@@ -49,8 +55,6 @@ class Pair:
         differences: one line for each thing that differed, in order.
         last: what the compiled environment showed last.
         compared: how often all was compared.
-        original_times: what the original took, without the way to and from its process.
-        compiled_times: what the compiled environment took, through its public face.
     """
 
     def __init__(self, original: TextworldEnv, compiled: AlfworldEnv) -> None:
@@ -58,27 +62,20 @@ class Pair:
         self.compiled = compiled
         self.differences: list[str] = []
         self.compared = 0
-        self.original_times = Times()
-        self.compiled_times = Times()
 
-    def reset(self, task: str) -> None:
-        """Starts a task in both."""
+    def reset(self, task: str) -> float:
+        """Starts a task in both; returns the seconds that the original took."""
         observation, info = self.original.reset(seed=0, options={"task": task})
         original = Shown(observation, 0.0, False, False, info)
-        self.original_times.starts.append(self.original.reply.seconds)
-        begin = process_time()
         observation, info = self.compiled.reset(seed=0, options={"task": task})
-        self.compiled_times.starts.append(process_time() - begin)
         self._compare("reset", original, Shown(observation, 0.0, False, False, info))
+        return self.original.reply.seconds
 
-    def step(self, command: str) -> None:
-        """Carries out a command in both."""
+    def step(self, command: str) -> float:
+        """Carries out a command in both; returns the seconds that the original took."""
         original = Shown(*self.original.step(command))
-        self.original_times.steps.append(self.original.reply.seconds)
-        begin = process_time()
-        compiled = Shown(*self.compiled.step(command))
-        self.compiled_times.steps.append(process_time() - begin)
-        self._compare(command, original, compiled)
+        self._compare(command, original, Shown(*self.compiled.step(command)))
+        return self.original.reply.seconds
 
     def snapshot(self) -> tuple[bytes, bytes]:
         """The present state of both."""
@@ -112,7 +109,7 @@ class Pair:
         ]
 
 
-def random_walk(pair: Pair, task: str, steps: int, rng: random.Random, *, detour: int = 5) -> None:
+def random_walk(pair: Pair, task: str, steps: int, rng: random.Random, *, detour: int = 5) -> Walk:
     """Walks at random in both, leaves the path for a while and returns to it by a snapshot.
 
     Args:
@@ -122,8 +119,9 @@ def random_walk(pair: Pair, task: str, steps: int, rng: random.Random, *, detour
         rng: draws everything.
         detour: commands between the snapshot, a sixth of the way in, and the return to it; 0 for no detour.
     """
-    pair.reset(task)
+    start = pair.reset(task)
     taken: list[str] = []
+    seconds: list[float] = []
     while len(taken) < steps and not pair.over:
         if detour and len(taken) == steps // 6:
             saved = pair.snapshot()
@@ -133,8 +131,9 @@ def random_walk(pair: Pair, task: str, steps: int, rng: random.Random, *, detour
             pair.restore(saved)
             detour = 0
         command = draw_command(rng, pair.last.info["admissible_actions"] or (), taken)
-        pair.step(command)
+        seconds.append(pair.step(command))
         taken.append(command)
+    return Walk(task, tuple(taken), start, tuple(seconds))
 
 
 def planned_walk(pair: Pair, task: str) -> bool:
