@@ -47,7 +47,7 @@ class ConfigError(AgentGymError, ValueError):
 
 
 class RunMismatchError(AgentGymError):
-    """A run directory that belongs to another run, or is in use by another process."""
+    """A run directory that belongs to another run or is in use by another process, or runs that cannot be compared."""
 
 
 class EngineError(AgentGymError):

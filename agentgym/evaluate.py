@@ -7,6 +7,7 @@ and started again; the same command on a finished run changes nothing.
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -75,7 +76,8 @@ def evaluate(
     player = _make_agent(env, agent, model, settings or {}) if isinstance(agent, str) else agent
     traits = player.traits
     options = {**traits.env_options} if max_steps is None else {**traits.env_options, "max_steps": max_steps}
-    identity = {
+    recorded = _recorded(traits.env_options)
+    identity: dict[str, object] = {
         "command": "eval",
         "environment": env,
         "split": panel.split,
@@ -89,6 +91,8 @@ def evaluate(
         "seed": seed,
         "versions": {"agentgym": __version__, **traits.versions},
     }
+    if recorded:
+        identity["env_options"] = recorded
 
     def make_env() -> TextEnv:
         return registry.make(env, panel.split, data, **options)
@@ -108,6 +112,19 @@ def _summarise(run: RunDir, panel: Panel, traits: Traits, repeats: int) -> Summa
     summary = summarise(panel, traits.name, repeats, run.results)
     run.write(SUMMARY, summary.to_json())
     return summary
+
+
+def _recorded(options: Mapping[str, object]) -> dict[str, object]:
+    """What the identity says of the environment's options; a plan is for the agent's eyes and changes no record."""
+    kept = {name: value for name, value in options.items() if name != "expert_plan"}
+    for name, value in kept.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"the agent's option {name} of the environment is no JSON value; give it as one"
+            ) from error
+    return kept
 
 
 def plan(panel: Panel, repeats: int) -> Iterator[Key]:

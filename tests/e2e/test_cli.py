@@ -184,6 +184,21 @@ def test_play(tmp_path: Path) -> None:
     agentgym(tmp_path, "play", "guess", typed="guess 4\n")
 
 
+def test_a_run_replays(tmp_path: Path) -> None:
+    agentgym(tmp_path, "eval", "alfworld", "--agent", "seeker", "--limit", "3", "--out", "run")
+    out, err = agentgym(tmp_path, "replay", "run")
+    assert (out, err) == ("3 episodes played again; 0 differ from the record\n", "")
+    file = tmp_path / "run" / "episodes.jsonl"
+    file.write_text(file.read_text().replace("You are in the middle of a room", "You are in a room", 1))
+    out, err = agentgym(tmp_path, "replay", "run", status=1)
+    first, last = out.splitlines()
+    assert first.startswith("episodes.jsonl:1, task ") and "turn 0, observation: expected " in first
+    assert last == "3 episodes played again; 1 differ from the record"
+    assert err.startswith("error: 1 episodes differ; ") and err.count("\n") == 1
+    _, err = agentgym(tmp_path, "replay", "nowhere", status=1)
+    assert err.startswith("error: nowhere is no run directory") and err.count("\n") == 1
+
+
 def test_help_and_version(tmp_path: Path) -> None:
     out, _ = agentgym(tmp_path, "--help")
     assert "eval" in out and "play" in out

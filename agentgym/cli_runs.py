@@ -1,0 +1,35 @@
+"""The commands ``agentgym replay`` and ``agentgym compare``, which read runs that were played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .replay import Difference, replay
+
+
+@click.command("replay")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="AGENTGYM_DATA",
+    help="Folder with data packs (also AGENTGYM_DATA).",
+)
+def replay_command(run: Path, data: Path | None) -> int:
+    """Plays every episode of RUN again without its agent; exit status 1 if anything differs from the record."""
+
+    def show(name: str, difference: Difference) -> None:
+        click.echo(f"{name}: {difference}")
+
+    done = replay(run, data, on_difference=show)
+    up_to = f", {done.broken} of them up to where they broke" if done.broken else ""
+    click.echo(f"{done.episodes} episodes played again{up_to}; {done.different} differ from the record")
+    if done.different:
+        click.echo(
+            f"error: {done.different} episodes differ; replay with the data and the version of agentgym that "
+            f"{run / 'run.json'} names",
+            err=True,
+        )
+    return 1 if done.different else 0
