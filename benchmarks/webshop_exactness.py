@@ -98,7 +98,7 @@ def rankings(catalogue: Catalogue, golden: Path) -> tuple[int, int]:
 
 
 def rewards(catalogue: Catalogue, golden: Path) -> tuple[int, int]:
-    judge, some = Judge(catalogue.nouns), open_shop(catalogue, "synthetic").goals[0]
+    judge, some = Judge(catalogue), open_shop(catalogue, "synthetic").goals[0]
     count = wrong = 0
     for record in lines(golden / "rewards.jsonl.xz"):
         goal, options = record["goal"], record["goal"]["goal_options"]

@@ -5,13 +5,20 @@ Invariant: a catalogue never changes once it is loaded, keeps the order of its f
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from agentgym.errors import DataError
+
+from .index import Index
 
 NO_PRICE = 100.0
 """What a product without a price costs."""
@@ -92,34 +99,64 @@ class Catalogue:
         products: in file order.
         human: asin -> instructions by people.
         content_hash: hash of the content.
+        asins: ids of the products, if they are known without them.
+        pricing: ends of the price ranges, if they are known; NaN for the second end of a single price; shape (N, 2).
+        index: the search index, if it is built.
 
     Attributes:
         name: see above.
         products: see above.
         human: see above.
         content_hash: see above.
+        asins: ids of the products.
+        pricing: see above.
+        index: see above.
         positions: asin -> index into ``products``.
-        nouns: title -> nouns.
     """
 
     def __init__(
         self,
         name: str,
-        products: tuple[Product, ...],
+        products: Sequence[Product],
         human: Mapping[str, tuple[HumanInstruction, ...]],
         content_hash: str,
+        *,
+        asins: Sequence[str] | None = None,
+        pricing: NDArray[np.float64] | None = None,
+        index: Index | None = None,
     ) -> None:
         self.name = name
         self.products = products
         self.human = human
         self.content_hash = content_hash
-        self.positions: Mapping[str, int] = {product.asin: index for index, product in enumerate(products)}
-        self.nouns: Mapping[str, tuple[str, ...]] = {product.title: product.nouns for product in products}
+        self.asins = [product.asin for product in products] if asins is None else asins
+        if pricing is None:
+            ends = [
+                (product.pricing[0], product.pricing[1] if len(product.pricing) > 1 else math.nan)
+                for product in products
+            ]
+            pricing = np.array(ends, np.float64).reshape(-1, 2)
+        self.pricing = pricing
+        self.index = index
+        self.positions: Mapping[str, int] = {asin: index for index, asin in enumerate(self.asins)}
 
     def get(self, asin: str) -> Product | None:
         """The product of that id, or None."""
         index = self.positions.get(asin)
         return None if index is None else self.products[index]
+
+    def nouns(self, asin: str, title: str) -> tuple[str, ...]:
+        """The nouns of a title, which is that of the product ``asin`` unless someone made the pair up.
+
+        Raises:
+            KeyError: if no product has this title.
+        """
+        product = self.get(asin)
+        return product.nouns if product is not None and product.title == title else self._nouns[title]
+
+    @cached_property
+    def _nouns(self) -> Mapping[str, tuple[str, ...]]:
+        return {product.title: product.nouns for product in self.products}
 
 
 def read_products(

@@ -57,8 +57,19 @@ def folders(data: Path) -> tuple[Path, ...]:
 
 
 def has_catalogue(data: Path, size: Size) -> bool:
-    """Whether the data folder holds a product file of this catalogue."""
-    return _find(data, [f"items_shuffle{_ENDINGS[size]}"]) is not None
+    """Whether the data folder holds a pack or the product file of this catalogue."""
+    return find_pack(data, size) is not None or _find(data, [f"items_shuffle{_ENDINGS[size]}"]) is not None
+
+
+def pack_path(data: Path, size: Size) -> Path:
+    """Where the pack of a catalogue lies."""
+    return data / "webshop" / f"{size}.pack"
+
+
+def find_pack(data: Path, size: Size) -> Path | None:
+    """The pack of a catalogue, or None if there is none."""
+    path = pack_path(data, size)
+    return path if path.is_file() else None
 
 
 def locate(data: Path | None, size: Size) -> CatalogueFiles:

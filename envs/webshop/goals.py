@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
@@ -51,8 +52,8 @@ class Goal:
     def digest(self) -> str:
         """Hash of the content."""
         options = tuple(self.options.items()) if isinstance(self.options, Mapping) else self.options
-        content = (self.asin, self.instruction, self.attributes, options, self.price_upper)
-        return hashlib.sha256(repr(content).encode()).hexdigest()
+        content = f"{self.asin}\n{self.instruction}\n{self.attributes}\n{options}\n{self.price_upper!r}"
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def build_goals(catalogue: Catalogue, prices: Sequence[float], kind: GoalKind, random: Random) -> list[Goal]:
@@ -69,38 +70,38 @@ def build_goals(catalogue: Catalogue, prices: Sequence[float], kind: GoalKind, r
 
 def _human(catalogue: Catalogue, prices: Sequence[float], random: Random) -> list[Goal]:
     goals = []
-    for product, price in zip(catalogue.products, prices, strict=True):
-        for human in catalogue.human.get(product.asin, ()):
+    for position in sorted(catalogue.positions[asin] for asin in catalogue.human if asin in catalogue.positions):
+        product = catalogue.products[position]
+        for human in catalogue.human[product.asin]:
             if not human.attributes:
                 continue
-            bound, words = draw_bound(random, price)
+            bound, words = draw_bound(random, prices[position])
             goals.append(_goal(product, human.text.strip(".") + words, human.attributes, human.options, bound))
     return goals
 
 
 def _synthetic(catalogue: Catalogue, prices: Sequence[float], random: Random) -> list[Goal]:
-    goals = []
+    sought = []
     carriers: Counter[str] = Counter()
     for product, price in zip(catalogue.products, prices, strict=True):
-        if product.instruction is None:
-            continue
-        bound, words = draw_bound(random, price)
+        if product.instruction is not None:
+            bound, words = draw_bound(random, price)
+            combinations = math.prod(len(values) for values in product.options.values())
+            if combinations:  # a group without values leaves none
+                sought.append((product, bound, words))
+            for attribute in product.instruction_attributes:
+                carriers[attribute] += combinations
+    goals = []
+    for product, bound, words in sought:
+        attributes = product.instruction_attributes
+        weight = sum(1.0 / carriers[attribute] for attribute in attributes) / len(attributes)
         groups = sorted(product.options)
-        combinations = list(itertools.product(*(product.options[group] for group in groups)))
-        for values in combinations:
+        for values in itertools.product(*(product.options[group] for group in groups)):
             chosen = dict(zip(groups, values, strict=True))
-            pairs = ", and ".join(f"{group}: {value}" for group, value in chosen.items())
+            pairs = ", and ".join([f"{group}: {value}" for group, value in chosen.items()])
             instruction = f"{product.instruction}{' with ' if pairs else ''}{pairs}{words}"
-            goals.append(_goal(product, instruction, product.instruction_attributes, chosen, bound))
-        for attribute in product.instruction_attributes:
-            carriers[attribute] += len(combinations)
-    return [
-        replace(
-            goal,
-            weight=sum(1.0 / carriers[attribute] for attribute in goal.attributes) / len(goal.attributes),
-        )
-        for goal in goals
-    ]
+            goals.append(_goal(product, instruction, attributes, chosen, bound, weight))
+    return goals
 
 
 def _goal(
@@ -109,6 +110,7 @@ def _goal(
     attributes: tuple[str, ...],
     options: Mapping[str, str] | tuple[str, ...],
     bound: float,
+    weight: float = 1.0,
 ) -> Goal:
     return Goal(
         asin=product.asin,
@@ -116,7 +118,7 @@ def _goal(
         attributes=attributes,
         options=options,
         price_upper=bound,
-        weight=1.0,
+        weight=weight,
         name=product.title,
         query=product.query,
         category=product.category,

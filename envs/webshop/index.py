@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +79,20 @@ class Index:
     def size(self) -> int:
         """Number of documents."""
         return len(self.norms)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All arrays by name."""
+        return {
+            "starts": self.starts,
+            "documents": self.documents,
+            "frequencies": self.frequencies,
+            "contributions": self.contributions,
+            "highest": self.highest,
+            "idf": self.idf,
+            "norms": self.norms,
+            "ranks": self.ranks,
+            "inverse": self.inverse,
+        }
 
     def contribution(self, term: int, count: int) -> Floats:
         """What the postings of a term add for a query that holds it ``count`` times.

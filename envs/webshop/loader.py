@@ -11,10 +11,11 @@ from pathlib import Path
 from agentgym.errors import DataError
 
 from .catalogue import Catalogue, read_human, read_products
-from .files import CatalogueFiles, Size, file_hash, has_catalogue, locate, read_json
+from .files import CatalogueFiles, Size, file_hash, find_pack, has_catalogue, locate, pack_path, read_json
 from .generator import generated_catalogue
 from .goals import GoalKind
 from .index import build_index
+from .pack import read_pack, write_pack
 from .prices import PRICE_SEED
 from .reward import Judge
 from .search import Searcher
@@ -37,6 +38,9 @@ def load_catalogue(name: str, data: Path | None) -> Catalogue:
     if name == GENERATED:
         return generated_catalogue()
     size: Size = "full" if name == "full" else "small"
+    pack = None if data is None else find_pack(data, size)
+    if pack is not None:
+        return _open(pack, pack.stat().st_mtime_ns, pack.stat().st_size)
     files = locate(data, size)
     return _read(files, files.stamp)
 
@@ -64,16 +68,40 @@ def _read(files: CatalogueFiles, stamp: object) -> Catalogue:
     return Catalogue(files.name, products, human, file_hash(paths))
 
 
+@lru_cache(maxsize=4)
+def _open(pack: Path, time: int, size: int) -> Catalogue:
+    return read_pack(pack)
+
+
+def build_pack(data: Path, size: Size) -> Path:
+    """Makes a pack of the files of a catalogue; from then on it is opened instead of them.
+
+    Args:
+        data: folder with ``webshop/``.
+        size: ``small`` or ``full``.
+
+    Returns:
+        The pack.
+
+    Raises:
+        DataError: if the files are missing or damaged.
+    """
+    files = locate(data, size)
+    path = pack_path(data, size)
+    write_pack(path, _read(files, files.stamp))
+    return path
+
+
 @lru_cache(maxsize=8)
 def _judge(catalogue: Catalogue) -> Judge:
-    return Judge(catalogue.nouns)
+    return Judge(catalogue)
 
 
 @lru_cache(maxsize=8)
 def searcher_of(catalogue: Catalogue) -> Searcher:
     """The search engine of a catalogue, built when first asked for."""
-    products = catalogue.products
-    return Searcher(build_index([product.asin for product in products], (product.document for product in products)))
+    index = catalogue.index
+    return Searcher(index or build_index(catalogue.asins, (product.document for product in catalogue.products)))
 
 
 @lru_cache(maxsize=8)

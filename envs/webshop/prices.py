@@ -6,12 +6,14 @@ same order, from a stated seed: prices by catalogue order, bounds by goal order,
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from random import Random
 
-from .catalogue import Product
+import numpy as np
+from numpy.typing import NDArray
 
 PRICE_SEED = 7
 """The price seed unless another one is asked for; the published goal files were made with it."""
@@ -25,12 +27,14 @@ NO_BOUND = 1_000_000
 _STEPS = tuple(10.0 * step for step in range(1, 100))
 
 
-def draw_prices(random: Random, products: Sequence[Product]) -> list[float]:
-    """The price of each product, in dollars: drawn from its range if it has one."""
-    return [
-        random.uniform(product.pricing[0], product.pricing[1]) if len(product.pricing) == 2 else product.pricing[0]
-        for product in products
-    ]
+def draw_prices(random: Random, pricing: NDArray[np.float64]) -> list[float]:
+    """The price of each product, in dollars: drawn from its range if it has one.
+
+    Args:
+        random: the stream.
+        pricing: ends of the ranges, NaN for the second end of a single price; shape (N, 2).
+    """
+    return [low if math.isnan(high) else random.uniform(low, high) for low, high in pricing.tolist()]
 
 
 def draw_bound(random: Random, price: float) -> tuple[float, str]:

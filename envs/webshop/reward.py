@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .catalogue import Product
+from .catalogue import Catalogue, Product
 from .fuzzy import similar
 from .goals import Goal
 from .options import matches_fixed, matches_upstream
@@ -59,11 +59,11 @@ class Judge:
     """Rewards purchases of one catalogue, and keeps what depends on product and goal alone.
 
     Args:
-        nouns: title -> nouns.
+        catalogue: the products, of which the goals are some.
     """
 
-    def __init__(self, nouns: Mapping[str, tuple[str, ...]]) -> None:
-        self._nouns = nouns
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
         self._fits: dict[tuple[object, ...], Fit] = {}
 
     def reward(
@@ -116,7 +116,7 @@ class Judge:
     def _fit(self, product: Product, goal: Goal) -> Fit:
         query_match = product.query == goal.query
         category_match = len(_categories(product.product_category) & _categories(goal.product_category)) >= 2
-        wanted = self._nouns[goal.name]
+        wanted = self._catalogue.nouns(goal.asin, goal.name)
         # The wanted nouns are counted with their duplicates, so that even the target can score less than 1.
         score = len(set(product.nouns) & set(wanted)) / len(wanted) if wanted else _EMPTY
         r_type = 1.0 if query_match or category_match or score > _MATCH else 0.5

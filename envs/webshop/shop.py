@@ -37,7 +37,7 @@ class Shop:
         self.price_seed = price_seed
         self._judge = judge
         random = Random(price_seed)
-        self.prices = draw_prices(random, catalogue.products)
+        self.prices = draw_prices(random, catalogue.pricing)
         self.goals: list[Goal] = build_goals(catalogue, self.prices, kind, random)
         random.seed(GOAL_SEED)
         random.shuffle(self.goals)

@@ -53,7 +53,7 @@ def shop_with(*products: Mapping[str, Any]) -> GoalSet:
         records, {one["asin"]: ENTRY for one in records}, {one["name"]: ["towel"] for one in records}, "test"
     )
     catalogue = Catalogue("generated", made, {}, "test")
-    shop = Shop(catalogue, "synthetic", 7, Judge(catalogue.nouns))
+    shop = Shop(catalogue, "synthetic", 7, Judge(catalogue))
     tasks = tuple(Task(f"t{index}", "garden", goal.digest) for index, goal in enumerate(shop.goals))
     return GoalSet(Panel("webshop", "test", tasks), tuple(range(len(tasks))), shop)
 
@@ -170,6 +170,8 @@ def test_values_of_one_name_are_told_apart(towels: GoalSet) -> None:
 def test_goals_are_drawn_by_their_weight() -> None:
     goals = shop_with({}, {"customization_options": {}, "name": "Rug"})
     assert sum(goal.weight for goal in goals.shop.goals if not goal.options) == pytest.approx(1 / 10)
+    with_an_empty_group = shop_with({"customization_options": {"Color": []}}, {"name": "Rug"})
+    assert {goal.name for goal in with_an_empty_group.shop.goals} == {"Rug"}
     env = WebShopEnv(goals)
     drawn = [cast(Any, env.reset(seed=seed)[1])["goal_index"] for seed in range(300)]
     assert set(drawn) == set(range(10))

@@ -32,7 +32,7 @@ def as_goal(record: dict[str, Any]) -> Goal:
 
 
 def test_rewards_and_their_parts_are_the_original_ones(small: Catalogue, golden: Golden) -> None:
-    judge = Judge(small.nouns)
+    judge = Judge(small)
     records = golden("rewards.jsonl.xz")
     for record in records:
         product = small.get(record["asin"])
