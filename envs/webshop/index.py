@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from .analyzer import analyze
 
@@ -22,6 +23,8 @@ K1 = np.float32(0.9)
 B = np.float32(0.4)
 _EXACT = 24  # lengths below this are kept as they are
 _ONE = np.float32(1)
+_PART = 1 << 22  # postings that are put in order at once
+_LONG = 20_000  # documents from which on the progress is shown
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
@@ -124,7 +127,8 @@ def build_index(ids: Sequence[str], documents: Iterable[str]) -> Index:
     terms: dict[str, int] = {}
     which, where, often = array("i"), array("i"), array("H")
     lengths = array("q")
-    for number, text in enumerate(documents):
+    shown = tqdm(documents, total=len(ids), unit="document", disable=None if len(ids) >= _LONG else True)
+    for number, text in enumerate(shown):
         found = analyze(text)
         lengths.append(len(found))
         for term, count in Counter(found).items():
@@ -142,10 +146,8 @@ def _arrange(
     often: array[int],
     lengths: array[int],
 ) -> Index:
-    order = np.argsort(np.frombuffer(which, np.int32), kind="stable")
-    documents = np.frombuffer(where, np.int32)[order]
-    frequencies = np.frombuffer(often, np.uint16)[order]
-    counts = np.bincount(np.frombuffer(which, np.int32), minlength=len(terms))
+    numbers = np.frombuffer(which, np.int32)
+    counts = np.bincount(numbers, minlength=len(terms))
     starts = np.zeros(len(terms) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
 
@@ -155,7 +157,21 @@ def _arrange(
     inverse = _ONE / (K1 * ((_ONE - B) + (B * decoded) / average))
     norms = np.array([encode_length(length) for length in lengths], np.uint8)
     idf = np.array([math.log(1 + (filled - n + 0.5) / (n + 0.5)) for n in counts.tolist()], np.float32)
-    contributions = _contribution(np.repeat(idf, counts), frequencies, inverse[norms[documents]])
+    documents = np.empty(len(numbers), np.int32)
+    frequencies = np.empty(len(numbers), np.uint16)
+    contributions = np.empty(len(numbers), np.float32)
+    free = starts[:-1].copy()
+    # Part by part, so that what is needed beside the result stays small.
+    for first in range(0, len(numbers), _PART):
+        part = slice(first, first + _PART)
+        order = np.argsort(numbers[part], kind="stable")
+        term = numbers[part][order]
+        runs = np.bincount(term, minlength=len(terms))
+        places = free[term] + np.arange(len(term)) - np.repeat(np.cumsum(runs) - runs, runs)
+        documents[places] = document = np.frombuffer(where, np.int32)[part][order]
+        frequencies[places] = frequency = np.frombuffer(often, np.uint16)[part][order]
+        contributions[places] = _contribution(idf[term], frequency, inverse[norms[document]])
+        free += runs
     highest = np.maximum.reduceat(contributions, starts[:-1]) if len(terms) else np.zeros(0, np.float32)
     ranks = np.empty(len(ids), np.int32)
     ranks[np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)] = np.arange(len(ids), dtype=np.int32)
