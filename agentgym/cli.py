@@ -20,7 +20,7 @@ from rich.table import Table
 
 from . import __version__, registry
 from .cli_data import data_group
-from .cli_runs import replay_command
+from .cli_runs import compare_command, replay_command
 from .demo import demo
 from .demo import table as demo_table
 from .errors import AgentGymError, ConfigError
@@ -86,6 +86,7 @@ def cli() -> None:
 
 
 cli.add_command(data_group)
+cli.add_command(compare_command)
 cli.add_command(replay_command)
 
 

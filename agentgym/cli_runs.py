@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from rich.console import Console
 
+from .compare import compare, table
 from .replay import Difference, replay
 
 
@@ -33,3 +35,14 @@ def replay_command(run: Path, data: Path | None) -> int:
             err=True,
         )
     return 1 if done.different else 0
+
+
+@click.command("compare")
+@click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RUN_A RUN_B …")
+@click.option("--shared", is_flag=True, help="Compare on the tasks that all runs played to their end.")
+def compare_command(runs: tuple[Path, ...], shared: bool) -> int:
+    """Compares evaluations with the first of them, task by task."""
+    console = Console()
+    for comparison in compare(runs, shared=shared):
+        console.print(table(comparison))
+    return 0

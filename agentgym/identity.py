@@ -44,6 +44,7 @@ class EvalIdentity(_Read):
         max_steps: step limit; None for the environment's own.
         env_options: what else the environment was made with.
         seed: root of the seed tree.
+        settings: the agent's settings.
         versions: versions of what was run.
     """
 
@@ -56,6 +57,7 @@ class EvalIdentity(_Read):
     max_steps: int | None
     env_options: dict[str, Any] = {}
     seed: int
+    settings: dict[str, str] = {}
     versions: dict[str, str]
 
     @property

@@ -199,6 +199,20 @@ def test_a_run_replays(tmp_path: Path) -> None:
     assert err.startswith("error: nowhere is no run directory") and err.count("\n") == 1
 
 
+def test_runs_are_compared(tmp_path: Path) -> None:
+    for agent, limit in (("random", "12"), ("expert", "12"), ("slow", "9")):
+        agentgym(tmp_path, "eval", "guess", "--agent", agent, "--limit", limit, "--max-steps", "4", "--out", agent)
+    out, err = agentgym(tmp_path, "compare", "random", "expert")
+    assert "expert (expert) against random (random)" in out and "equal success: p = " in out and err == ""
+    assert "McNemar" in out and "80% power" in out and out == agentgym(tmp_path, "compare", "random", "expert")[0]
+    _, err = agentgym(tmp_path, "compare", "random", "slow", status=1)
+    assert "3 only in random (easy/009, easy/010, easy/011)" in err and "--shared" in err and err.count("\n") == 1
+    out, _ = agentgym(tmp_path, "compare", "random", "expert", "slow", "--shared")
+    assert "only the 9 tasks" in out and "after Holm" in out
+    _, err = agentgym(tmp_path, "compare", "random", status=1)
+    assert err.startswith("error: a comparison needs two runs") and err.count("\n") == 1
+
+
 def test_help_and_version(tmp_path: Path) -> None:
     out, _ = agentgym(tmp_path, "--help")
     assert "eval" in out and "play" in out
