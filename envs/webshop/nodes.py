@@ -52,7 +52,7 @@ class NodeMaker:
         self._sub_pages = SUB_PAGES if show_attrs else SUB_PAGES[:-1]
         self._rows: dict[int, tuple[Node, ...]] = {}
         self._items: dict[int, tuple[Node, ...]] = {}
-        self._heads: dict[str, tuple[Node, ...]] = {}
+        self._heads: dict[tuple[str, bool], tuple[Node, ...]] = {}
 
     def nodes(self, page: Page, instruction: str) -> list[Node]:
         """The visible texts of a page.
@@ -62,8 +62,7 @@ class NodeMaker:
             instruction: the goal in words.
         """
         if page.kind == "start":
-            plain = [Node("plain", text) for text in ("WebShop", "Instruction: ", instruction)]
-            return self._kept([*plain, Node("button", "Search")])
+            return list(self._head(instruction, start=True))
         if page.kind == "done":
             return self._kept(self._done(page))
         nodes = self._kept(
@@ -95,13 +94,15 @@ class NodeMaker:
                 found.append(node)
         return found
 
-    def _head(self, instruction: str) -> tuple[Node, ...]:
-        head = self._heads.get(instruction)
+    def _head(self, instruction: str, *, start: bool) -> tuple[Node, ...]:
+        """The start page, or what all other pages but the last begin with."""
+        head = self._heads.get((instruction, start))
         if head is None:
             if len(self._heads) >= HEADS_KEPT:
                 self._heads.clear()
-            texts = [Node("plain", "Instruction:"), Node("plain", instruction), Node("button", "Back to Search")]
-            head = self._heads[instruction] = tuple(self._kept(texts))
+            texts = ("WebShop", "Instruction: ", instruction) if start else ("Instruction:", instruction)
+            nodes = [*(Node("plain", text) for text in texts), Node("button", "Search" if start else "Back to Search")]
+            head = self._heads[instruction, start] = tuple(self._kept(nodes))
         return head
 
     def _row(self, item: int) -> tuple[Node, ...]:
