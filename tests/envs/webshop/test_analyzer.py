@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.webshop.analyzer import analyze
@@ -23,11 +23,13 @@ def test_golden_texts(golden: Callable[[str], list[Any]]) -> None:
     assert len(records) == 300
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("aB1_'.,:;- \"#"), max_size=30) | st.text(st.characters(codec="ascii"), max_size=40))
 def test_the_fast_path_equals_the_automaton(text: str) -> None:
     assert tokenize(text) == tokenize_any(text)
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from(MARKS), max_size=20))
 def test_words_are_pieces_of_the_text_in_order(text: str) -> None:
     position = 0

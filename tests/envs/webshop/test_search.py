@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentgym.envs.webshop.catalogue import Catalogue
@@ -34,6 +34,7 @@ def test_pruning_changes_nothing(small: Catalogue) -> None:
         assert pruned.search(query) == full.search(query), query
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6).map(" x".join), min_size=1, max_size=130), st.data())
 def test_pruning_keeps_ties(texts: list[str], data: st.DataObject) -> None:
     ids = [f"{(number * 7919) % 997:03d}" for number in range(len(texts))]
