@@ -45,6 +45,7 @@ def main() -> None:
     policy = Policy.load(options.model)
     teacher = demonstrator(options.env)
     tasks = range(len(agentgym.panel(options.env, options.split)))
+    seats = asyncio.Semaphore(max(1, 64 // options.repeats))  # as many episodes at once as the engine keeps in memory
 
     async def peer_of(task: int) -> Episode:
         agent = PlayerAgent("peer", lambda opening: teacher(opening.seed, wander=True))
@@ -56,8 +57,9 @@ def main() -> None:
         object.__setattr__(builder, "hint", hint)
         agent.builder = builder
         jobs = [Job(task, member, Seed(("attempt", task))) for member in range(options.repeats)]
-        played = [play(agentgym.make(options.env, options.split), agent, job) for job in jobs]
-        return [float(bool(episode.success)) for episode in await asyncio.gather(*played)]
+        async with seats:
+            played = [play(agentgym.make(options.env, options.split), agent, job) for job in jobs]
+            return [float(bool(episode.success)) for episode in await asyncio.gather(*played)]
 
     async def rate(hints: Sequence[str | None]) -> list[list[float]]:
         return list(await asyncio.gather(*(attempts(t, h) for t, h in zip(tasks, hints, strict=True) if h is not None)))

@@ -79,7 +79,7 @@ class TransformersEngine(Engine):
         self.choices = ChoiceEncoder(self.encoder.encode, self.encoder.end_id)
         self.versions: Mapping[str, str] = {"torch": torch.__version__, "transformers": transformers.__version__}
         self._max_batch = max_batch
-        self._cache = SlotCache(model, max_batch) if SlotCache.supports(model) else FullContexts(model)
+        self._cache = SlotCache(model, 2 * max_batch) if SlotCache.supports(model) else FullContexts(model)
         self._waiting: list[tuple[Request, asyncio.Future[Sample]]] = []
         self._flush: asyncio.Task[None] | None = None
 
