@@ -302,10 +302,7 @@ def _effect(pairs: Sequence[tuple[Score, Score]], repeats: tuple[int, int]) -> E
 
 
 def table(comparison: Comparison) -> Table:
-    """A table for the terminal: one row for each family and one for all; the test, and what to mind, below.
-
-    The score is shown where it is not the success rate.
-    """
+    """A table for the terminal: one row for each family and one for all; score, test, and what to mind, below."""
     first, second, overall = comparison.first, comparison.second, comparison.overall
     identity = first.identity
     which = f"panel {identity.panel.hash[:12]}" if not first.owed else f"{len(first.tasks)} shared tasks"
@@ -313,37 +310,34 @@ def table(comparison: Comparison) -> Table:
         title=f"{second.path} ({second.identity.agent}) against {first.path} ({identity.agent})\n"
         f"{identity.environment}/{identity.split}, {which}"
     )
-    with_score = any(effect.score != effect.success for effect in (overall, *comparison.families.values()))
     grid.add_column("family")
-    for name, _ in _cells(overall, with_score):
+    for name, _ in _cells(overall):
         grid.add_column(name, justify="right")
     for family, effect in comparison.families.items():
-        grid.add_row(family, *(cell for _, cell in _cells(effect, with_score)))
+        grid.add_row(family, *(cell for _, cell in _cells(effect)))
     grid.add_section()
-    grid.add_row("all", *(cell for _, cell in _cells(overall, with_score)), style="bold")
+    grid.add_row("all", *(cell for _, cell in _cells(overall)), style="bold")
     corrected = "" if comparison.adjusted == comparison.p_value else f", {comparison.adjusted:.2g} after Holm"
     lines = [f"equal success: p = {comparison.p_value:.2g} ({comparison.test}){corrected}"]
     found = [] if overall.detectable_success is None else [f"{100 * overall.detectable_success:.1f} points of success"]
-    if with_score and overall.detectable_score is not None:
-        found.append(f"{overall.detectable_score:.3f} of the score")
+    if overall.score != overall.success:
+        bounds = _bounds(overall.score_interval, 1, ".3f")
+        lines.insert(0, f"score {overall.score_difference:+.3f}, {CONFIDENCE:.0%} interval {bounds}")
+        found += [] if overall.detectable_score is None else [f"{overall.detectable_score:.3f} of the score"]
     if found:
-        lines.append(f"found with 80% power on such a panel: a difference of {' or '.join(found)}")
+        lines.append(f"found with 80% power on such a panel: {' or '.join(found)}")
     grid.caption = "\n".join([*lines, *comparison.notes])
     return grid
 
 
-def _cells(effect: Effect, with_score: bool) -> Iterable[tuple[str, str]]:
+def _cells(effect: Effect) -> Iterable[tuple[str, str]]:
     """Columns and a row's cells in them."""
     yield "tasks", str(effect.tasks)
     yield "first", f"{100 * effect.success[0]:.1f}%"
     yield "second", f"{100 * effect.success[1]:.1f}%"
-    yield "difference", f"{100 * effect.success_difference:+.1f}"
-    yield f"{CONFIDENCE:.0%} interval", _bounds(effect.success_interval, 100, "+.1f")
-    yield "better", str(effect.better)
-    yield "worse", str(effect.worse)
-    if with_score:
-        yield "score", f"{effect.score_difference:+.3f}"
-        yield "of the score", _bounds(effect.score_interval, 1, "+.3f")
+    yield "points", f"{100 * effect.success_difference:+.1f}"
+    yield f"{CONFIDENCE:.0%} interval", _bounds(effect.success_interval, 100, ".1f")
+    yield "won–lost", f"{effect.better}–{effect.worse}"
 
 
 def _bounds(interval: Interval | None, scale: float, form: str) -> str:

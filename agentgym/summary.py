@@ -171,10 +171,7 @@ def _sizes(repeats: int) -> list[int]:
 
 
 def table(summary: Summary) -> Table:
-    """A table for the terminal: one row for each family and one for all.
-
-    Repeats add pass@k and pass^k for their number. The score has its interval where it is not the success rate.
-    """
+    """A table for the terminal: one row for each family and one for all; what else there is to say of all, below."""
     grid = Table(title=f"{summary.agent} on {summary.environment}/{summary.split} (panel {summary.panel[:12]})")
     grid.add_column("family")
     for name, _ in _cells(summary, summary.overall):
@@ -188,6 +185,13 @@ def table(summary: Summary) -> Table:
 
 
 def _notes(summary: Summary) -> Iterable[str]:
+    overall, repeats = summary.overall, summary.repeats
+    if overall.mean_score != overall.success_rate:
+        low, high = overall.score_interval
+        yield f"score {overall.mean_score:.3f}, {summary.confidence:.0%} interval {low:.3f} – {high:.3f}"
+    if repeats > 1 and overall.pass_at_k[repeats] is not None:
+        at, hat = _percent(overall.pass_at_k[repeats]), _percent(overall.pass_hat_k[repeats])
+        yield f"pass@{repeats} {at}, pass^{repeats} {hat}"
     if summary.prompt_tokens is not None and summary.output_tokens is not None:
         yield f"{summary.prompt_tokens:,} prompt and {summary.output_tokens:,} output tokens"
     if summary.cost is not None:
@@ -198,17 +202,11 @@ def _notes(summary: Summary) -> Iterable[str]:
 
 def _cells(summary: Summary, row: Row) -> Iterable[tuple[str, str]]:
     """Columns and a row's cells in them; which there are does not depend on the row."""
-    repeats, overall = summary.repeats, summary.overall
     yield "tasks", str(row.tasks)
     yield "played", str(row.episodes)
     yield "success", _percent(row.success_rate)
     yield f"{summary.confidence:.0%} interval", f"{100 * row.interval[0]:.1f} – {100 * row.interval[1]:.1f}"
-    if repeats > 1:
-        yield f"pass@{repeats}", _percent(row.pass_at_k[repeats])
-        yield f"pass^{repeats}", _percent(row.pass_hat_k[repeats])
     yield "score", "–" if row.mean_score is None else f"{row.mean_score:.3f}"
-    if overall.mean_score != overall.success_rate:
-        yield "of the score", f"{row.score_interval[0]:.3f} – {row.score_interval[1]:.3f}"
     yield "steps", "–" if row.mean_steps is None else f"{row.mean_steps:.1f}"
     yield "refused", _percent(row.inadmissible_rate)
     if summary.broken:
