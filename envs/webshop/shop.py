@@ -5,6 +5,8 @@ Invariant: nothing in a shop changes after it is made, except caches that no ans
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from random import Random
 
 from .catalogue import Catalogue, Product
@@ -43,6 +45,27 @@ class Shop:
         random.shuffle(self.goals)
         self.stream = random.getstate()
         self.cumulated = cumulate([goal.weight for goal in self.goals])
+
+    def narrowed(self, keep: Callable[[int, Goal], bool], limit: int | None = None) -> Shop:
+        """A shop with some of the goals, chosen as the original's ``filter_goals`` and ``limit_goals`` choose them.
+
+        Args:
+            keep: called with index and goal.
+            limit: most goals; if there are more, this many distinct ones are drawn by weight, in the order of drawing.
+        """
+        shop = copy.copy(self)
+        shop.goals = [goal for index, goal in enumerate(self.goals) if keep(index, goal)]
+        shop.cumulated = cumulate([goal.weight for goal in shop.goals])
+        if limit is not None and limit < len(shop.goals):
+            random = Random()
+            random.setstate(self.stream)
+            drawn: dict[int, None] = {}
+            while len(drawn) < limit:
+                drawn[shop.draw_goal(random)] = None
+            shop.goals = [shop.goals[index] for index in drawn]
+            shop.cumulated = cumulate([goal.weight for goal in shop.goals])
+            shop.stream = random.getstate()
+        return shop
 
     def reward(self, product: Product, goal: Goal, chosen: dict[str, str], *, upstream: bool) -> Reward:
         """The reward for buying a product at its drawn price; see `Judge.reward`."""

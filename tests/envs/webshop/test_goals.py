@@ -72,3 +72,12 @@ def test_the_order_of_goals_does_not_depend_on_the_price_seed(shop_of: ShopOf) -
     one, other = shop_of(price_seed=7).goals, shop_of(price_seed=8).goals
     assert [(goal.asin, goal.options) for goal in one] == [(goal.asin, goal.options) for goal in other]
     assert sum(a.price_upper != b.price_upper for a, b in zip(one, other, strict=True)) > 4000
+
+
+def test_some_of_the_goals(shop_of: ShopOf, seeds: Any) -> None:
+    shop = shop_of()
+    drawn = shop.narrowed(lambda index, goal: True, 25)
+    assert [shop.goals.index(goal) for goal in drawn.goals] == seeds["limit_goals_25"]
+    assert len(drawn.cumulated) == 26 and drawn.stream != shop.stream
+    even = shop.narrowed(lambda index, goal: index % 2 == 0)
+    assert even.goals == shop.goals[::2] and even.stream == shop.stream and len(shop.goals) == 6910
