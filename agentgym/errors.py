@@ -61,5 +61,9 @@ class BudgetError(AgentGymError):
     """What may be spent is spent: the run stops, and the same command with a larger budget goes on."""
 
 
+class ContextFullError(AgentGymError):
+    """A growing conversation that has no room for another output: its episode ends there, truncated."""
+
+
 class TemplateError(AgentGymError):
     """A chat template that cannot be used for the requested prompt style."""

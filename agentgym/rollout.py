@@ -25,7 +25,7 @@ from .agent import Agent, Opening, Player, Reply
 from .budget import known_sum
 from .env import Action, Info, TextEnv
 from .episode import Episode, Status, Turn
-from .errors import BudgetError, ConfigError, DataError, EngineError, TemplateError, UnknownNameError
+from .errors import BudgetError, ConfigError, ContextFullError, DataError, EngineError, TemplateError, UnknownNameError
 from .seeding import Seed
 from .spans import decode_bytes, token_span
 
@@ -71,7 +71,7 @@ def _environment() -> Iterator[None]:
 def _agent() -> Iterator[None]:
     try:
         yield
-    except _TO_MEND:
+    except (*_TO_MEND, ContextFullError):
         raise
     except EngineError as error:
         raise _BrokenError("engine_error", error) from error
@@ -159,10 +159,15 @@ async def _run(env: TextEnv, player: Player, job: Job, course: _Course) -> _End:
         course.goal = info["goal"]
     while True:
         began = time.perf_counter()
-        with _agent():
-            answer = player.act(course.observation, info)
-            reply = await answer if inspect.isawaitable(answer) else answer
-            reply, by_itself = _as_reply(reply)
+        try:
+            with _agent():
+                answer = player.act(course.observation, info)
+                reply = await answer if inspect.isawaitable(answer) else answer
+                reply, by_itself = _as_reply(reply)
+        except ContextFullError as full:
+            # What a policy has written filled its own context: an outcome of this episode, not the end of the run.
+            course.error = str(full)
+            return _End("truncated", bool(info["success"]), float(info["score"]))
         with _environment():
             action = Action(reply.text, 0, len(reply.text), True) if by_itself else env.parse(reply.text)
             observation, reward, terminated, truncated, after = env.step(action.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentgym.agent import Opening, Player, Reply, Traits
 from agentgym.agents.prompts import PromptBuilder, Step, Story
 from agentgym.env import Info
-from agentgym.errors import ConfigError
+from agentgym.errors import ConfigError, ContextFullError
 
 from .base import Engine, Request
 from .card import PlaySettings
@@ -72,7 +72,8 @@ class EnginePlayer:
 
         Raises:
             EngineError: if the engine failed.
-            ConfigError: if the prompt does not fit, or a restriction is asked for where there is nothing to choose.
+            ContextFullError: if a growing conversation has filled the model's context.
+            ConfigError: if the first prompt does not fit, or a restriction finds nothing to choose from.
         """
         agent, sampling = self._agent, self._agent.sampling
         choices = sampling.choices(info["admissible_actions"])
@@ -81,6 +82,11 @@ class EnginePlayer:
         asked = Step(observation, info["admissible_actions"])
         prompt, shortened = agent.builder.fit(Story(info["goal"], (*self._steps, asked)), agent.room)
         context = (*self._context, *prompt) if agent.settings.style == "append" else prompt
+        whole = agent.engine.context_length
+        if self._steps and whole is not None and len(context) >= whole:
+            raise ContextFullError(
+                f"the conversation has {len(context)} tokens and the model takes {whole}; use style=windowed to go on"
+            )
         seed = self._opening.seed.child("turn", len(self._steps)).value
         (sample,) = await agent.engine.generate([Request(context, sampling, seed, choices, self.session)])
         action = self._opening.parse(sample.text).text

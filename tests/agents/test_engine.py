@@ -13,6 +13,7 @@ import torch
 from agentgym_guess import GuessEnv, panel
 from transformers import AutoModelForCausalLM, GPT2Config, MistralConfig, OPTConfig
 
+import agentgym
 from agentgym.agents.engines import Request, Sample
 from agentgym.agents.engines.card import PlaySettings
 from agentgym.agents.engines.player import EngineAgent
@@ -372,3 +373,19 @@ def test_each_episode_frees_its_session(engine: TransformersEngine, monkeypatch:
     agent = EngineAgent(engine, PlaySettings(max_tokens=4))
     episode = asyncio.run(play(GuessEnv(panel("easy")), agent, Job(0, 0, Seed((0,)))))
     assert episode.completed and freed == ["session-1"]
+
+
+def test_a_conversation_that_fills_the_context_ends_its_own_episode_only() -> None:
+    size = tiny_policy.TINY.model_copy(update={"context": 150})
+    settings = PlaySettings(prompts="compact", style="append", max_tokens=40)
+    agent = EngineAgent(tiny_policy.engine(size, sharpness=1.0), settings)
+    found: list[Episode] = []
+    jobs = [Job(index, 0, Seed((index,))) for index in range(4)]
+    rollout(
+        jobs, agent, lambda: agentgym.make("guess", max_steps=50), on_episode=lambda job, episode: found.append(episode)
+    )
+    assert len(found) == 4
+    for episode in found:
+        assert episode.status == "truncated" and episode.success is False
+        assert episode.error and "style=windowed" in episode.error
+        assert 0 < len(episode.context_ids(len(episode.turns) - 1)) < 150
