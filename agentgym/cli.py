@@ -115,7 +115,7 @@ def list_command(data: Path | None) -> int:
 @click.option(
     "--agent", required=True, help="random, expert, llm, one of the environment's own, or package.module:object."
 )
-@click.option("--model", help="Model of the agent llm, for example hf/PATH.")
+@click.option("--model", help="Model of the agent llm: hf/PATH or openai/NAME@URL.")
 @_split
 @_data
 @click.option("--limit", type=click.IntRange(min=1), help="Play the first N tasks only.")

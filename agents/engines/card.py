@@ -7,9 +7,9 @@ A checkpoint that was trained on one prompt set, in one style and under a restri
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -17,6 +17,8 @@ from agentgym.episode import Sampling
 from agentgym.errors import ConfigError, DataError, UnknownNameError
 
 CARD = "agentgym.json"
+
+_Settings = TypeVar("_Settings", bound=BaseModel)
 
 
 class PlaySettings(BaseModel):
@@ -58,8 +60,13 @@ class PlaySettings(BaseModel):
         )
 
 
-def read_settings(checkpoint: Path | None, overrides: Mapping[str, object]) -> PlaySettings:
+def read_settings(checkpoint: Path | None, overrides: Mapping[str, object], also: Iterable[str] = ()) -> PlaySettings:
     """A checkpoint's card, if it has one, with overrides.
+
+    Args:
+        checkpoint: its folder.
+        overrides: settings by name.
+        also: names of further settings, which the message on a wrong one mentions.
 
     Raises:
         UnknownNameError: for a setting that does not exist.
@@ -68,7 +75,7 @@ def read_settings(checkpoint: Path | None, overrides: Mapping[str, object]) -> P
     """
     for key in overrides:
         if key not in PlaySettings.model_fields:
-            raise UnknownNameError("setting of agent 'llm'", key, PlaySettings.model_fields)
+            raise UnknownNameError("setting of agent 'llm'", key, (*PlaySettings.model_fields, *also))
     card: dict[str, object] = {}
     file = None if checkpoint is None else checkpoint / CARD
     if file is not None and file.is_file():
@@ -77,8 +84,17 @@ def read_settings(checkpoint: Path | None, overrides: Mapping[str, object]) -> P
         except ValidationError as error:
             first = error.errors()[0]
             raise DataError(f"{file}: {_where(first['loc'])}: {first['msg']}; mend the card or delete it") from error
+    return checked(PlaySettings, {**card, **overrides})
+
+
+def checked(kind: type[_Settings], values: Mapping[str, object]) -> _Settings:
+    """Settings of a kind.
+
+    Raises:
+        ConfigError: for a value out of range.
+    """
     try:
-        return PlaySettings.model_validate({**card, **overrides})
+        return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(f"setting {_where(first['loc'])}={first['input']!r}: {first['msg']}") from error

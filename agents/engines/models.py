@@ -1,4 +1,7 @@
-"""Model strings: ``hf/PATH`` is a local transformers causal LM, ``hf/builtin:NAME`` one that ships with the package."""
+"""Model strings of engines that take tokens: ``hf/PATH`` and ``hf/builtin:NAME``.
+
+The first is a local transformers causal LM, the second one that ships with the package.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from agentgym.errors import ConfigError, DataError, UnknownNameError
 from .base import Engine
 
 BUILTIN = Path(__file__).resolve().parent.parent / "checkpoints"
-KINDS = ("hf",)
+KINDS = ("hf", "openai")
 _PROBE = 1 << 20
 
 
@@ -50,15 +53,17 @@ def load_engine(model: str, *, device: str = "auto", max_batch: int = 64) -> Eng
     """The engine that a model string names.
 
     Raises:
-        ConfigError: if the string has no kind, or what the kind needs is not installed.
+        ConfigError: if the string has no kind or one without tokens, or what the kind needs is not installed.
         UnknownNameError: if the kind does not exist.
         DataError: if the checkpoint is missing or unreadable.
     """
     kind, slash, name = model.partition("/")
     if not slash or not name:
-        raise ConfigError(f"{model!r} is not a model string; write hf/PATH or hf/builtin:NAME")
+        raise ConfigError(f"{model!r} is not a model string; write hf/PATH, hf/builtin:NAME or openai/NAME@URL")
     if kind not in KINDS:
         raise UnknownNameError("kind of model", kind, KINDS)
+    if kind != "hf":
+        raise ConfigError(f"{model!r} gives text and no tokens; name a local model (hf/PATH)")
     path = resolve_checkpoint(name)
     try:
         from .transformers import TransformersEngine
