@@ -64,9 +64,9 @@ def demo(out: Path, repeats: int = 2) -> list[tuple[str, Summary]]:
         rows.append((label, evaluate(ENV, agent, model=model, split=SPLIT, repeats=repeats, out=out / folder)))
 
     step("random", "random", None, "eval-random")
-    step("expert (knows the whole state)", "expert", None, "eval-expert")
-    step("seeker (knows what it has seen)", "seeker", None, "eval-seeker")
-    step("small policy, before training", "llm", f"hf/{MODEL}", "eval-before")
+    step("expert, who sees the whole state", "expert", None, "eval-expert")
+    step("seeker, who sees what it meets", "seeker", None, "eval-seeker")
+    step("small policy", "llm", f"hf/{MODEL}", "eval-before")
     console.print(f"[dim]$ agentgym train {recipe.name} --out {out / 'train'}[/dim]", soft_wrap=True, highlight=False)
     commands = importlib.import_module("agentgym.trainers.commands")
     commands.train(recipe, out / "train", (), export=out / "policy")
@@ -75,14 +75,12 @@ def demo(out: Path, repeats: int = 2) -> list[tuple[str, Summary]]:
 
 
 def table(rows: list[tuple[str, Summary]]) -> Table:
-    """One row for each agent: success with its interval, overall and by family."""
+    """One row for each agent: success with its interval, and the length of an episode."""
     first = rows[0][1]
-    grid = Table(
-        title=f"{first.environment}/{first.split}: {first.overall.tasks} games x {first.repeats}, "
-        f"panel {first.panel[:12]}"
-    )
+    panel = f"{first.overall.tasks} games x {first.repeats} of {first.environment}/{first.split}"
+    grid = Table(title=f"{panel} (panel {first.panel[:12]})")
     grid.add_column("agent")
-    for name in ("success", f"{first.confidence:.0%} interval", "steps", *first.families):
+    for name in ("success", f"{first.confidence:.0%} interval", "steps"):
         grid.add_column(name, justify="right")
     for label, summary in rows:
         row = summary.overall
@@ -91,10 +89,9 @@ def table(rows: list[tuple[str, Summary]]) -> Table:
             _percent(row.success_rate),
             f"{100 * row.interval[0]:.1f} - {100 * row.interval[1]:.1f}",
             "-" if row.mean_steps is None else f"{row.mean_steps:.1f}",
-            *(_percent(family.success_rate, 0) for family in summary.families.values()),
         )
     return grid
 
 
-def _percent(rate: float | None, digits: int = 1) -> str:
-    return "-" if rate is None else f"{100 * rate:.{digits}f}%"
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.1f}%"
