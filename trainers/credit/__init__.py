@@ -22,6 +22,7 @@ from .base import (
     credit_groups,
 )
 from .grpo import Grpo, GrpoOptions
+from .rlsd import Rlsd, RlsdOptions
 from .sharpo import Sharpo, SharpoOptions
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "CreditTable",
     "Grpo",
     "GrpoOptions",
+    "Rlsd",
+    "RlsdOptions",
     "ScoreRequest",
     "Scorer",
     "SegmentCredit",
@@ -46,6 +49,7 @@ __all__ = [
 
 _METHODS: dict[str, tuple[type[CreditOptions], Callable[[Any], CreditMethod]]] = {
     "grpo": (GrpoOptions, Grpo),
+    "rlsd": (RlsdOptions, Rlsd),
     "sharpo": (SharpoOptions, Sharpo),
 }
 
