@@ -24,6 +24,7 @@ from .base import (
 from .grpo import Grpo, GrpoOptions
 from .rlsd import Rlsd, RlsdOptions
 from .sharpo import Sharpo, SharpoOptions
+from .step_opsd import StepOpsd, StepOpsdOptions
 
 __all__ = [
     "Credit",
@@ -39,6 +40,8 @@ __all__ = [
     "SegmentCredit",
     "Sharpo",
     "SharpoOptions",
+    "StepOpsd",
+    "StepOpsdOptions",
     "TeacherRule",
     "TurnScores",
     "credit_groups",
@@ -50,6 +53,7 @@ __all__ = [
 _METHODS: dict[str, tuple[type[CreditOptions], Callable[[Any], CreditMethod]]] = {
     "grpo": (GrpoOptions, Grpo),
     "rlsd": (RlsdOptions, Rlsd),
+    "step_opsd": (StepOpsdOptions, StepOpsd),
     "sharpo": (SharpoOptions, Sharpo),
 }
 
