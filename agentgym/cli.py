@@ -21,6 +21,7 @@ from rich.table import Table
 from . import __version__, registry
 from .cli_data import data_group
 from .cli_runs import compare_command, replay_command
+from .cli_site import site_command
 from .demo import demo
 from .demo import table as demo_table
 from .errors import AgentGymError, ConfigError
@@ -88,6 +89,7 @@ def cli() -> None:
 cli.add_command(data_group)
 cli.add_command(compare_command)
 cli.add_command(replay_command)
+cli.add_command(site_command)
 
 
 @cli.command("list")

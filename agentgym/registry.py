@@ -52,6 +52,7 @@ class EnvSpec(ABC):
         demonstrator: ``"module:object"`` of a teacher for imitation, called once per episode as
             ``object(seed, *, peer=None, wander=False, stray=0.0)``; see `agentgym.trainers.demonstrations`.
         data_source: ``"module:Class"`` of an `agentgym.data.DataSource`, if there is official data to get.
+        site: ``"module:Class"`` of an `agentgym.site.Site`, if there is a website.
     """
 
     name: str
@@ -60,6 +61,7 @@ class EnvSpec(ABC):
     agents: Mapping[str, str] = {}
     demonstrator: str | None = None
     data_source: str | None = None
+    site: str | None = None
 
     @abstractmethod
     def splits(self, data: Path | None) -> tuple[SplitInfo, ...]:

@@ -27,6 +27,7 @@ class WebShopSpec(EnvSpec):
     name = "webshop"
     summary = "an online shop in text: search, compare, choose options, buy"
     default_split = DEFAULT
+    site = "agentgym.envs.webshop.site:WebShopSite"
 
     def splits(self, data: Path | None) -> tuple[SplitInfo, ...]:
         """Splits of the generated catalogue and of the official ones."""
