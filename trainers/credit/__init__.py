@@ -22,6 +22,7 @@ from .base import (
     credit_groups,
 )
 from .grpo import Grpo, GrpoOptions
+from .grsd import Grsd, GrsdOptions
 from .rlsd import Rlsd, RlsdOptions
 from .sharpo import Sharpo, SharpoOptions
 from .step_opsd import StepOpsd, StepOpsdOptions
@@ -33,6 +34,8 @@ __all__ = [
     "CreditTable",
     "Grpo",
     "GrpoOptions",
+    "Grsd",
+    "GrsdOptions",
     "Rlsd",
     "RlsdOptions",
     "ScoreRequest",
@@ -54,6 +57,7 @@ _METHODS: dict[str, tuple[type[CreditOptions], Callable[[Any], CreditMethod]]] =
     "grpo": (GrpoOptions, Grpo),
     "rlsd": (RlsdOptions, Rlsd),
     "step_opsd": (StepOpsdOptions, StepOpsd),
+    "grsd": (GrsdOptions, Grsd),
     "sharpo": (SharpoOptions, Sharpo),
 }
 

@@ -56,7 +56,6 @@ class StepOpsdOptions(InformedOptions):
     peers: Literal["none", "failed", "all"] = "none"
     peer_place: HintPlace = "after_header"
     step_norm: Literal["none", "mean_abs"] = "none"
-    # Named apart from the property of methods, which makes it a rule.
     teacher: Literal["stale", "current"] = "stale"
     teacher_refresh: int = Field(default=10, ge=1)
 
@@ -125,4 +124,5 @@ def step_factors(sizes: Array) -> Array:
     Returns:
         clip(mean size / size, ½, 2), shape ``[K]``.
     """
-    return np.clip(sizes.mean() / (sizes + EPSILON), 0.5, 2.0)
+    factors: Array = np.clip(sizes.mean() / (sizes + EPSILON), 0.5, 2.0)
+    return factors
