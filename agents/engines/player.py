@@ -49,7 +49,8 @@ class EngineAgent:
     def start(self, opening: Opening, /) -> EnginePlayer:
         """A player for one episode."""
         self._started += 1
-        return EnginePlayer(self, opening, f"session-{self._started}")
+        # Two agents may share an engine, so a session is named after its agent, too.
+        return EnginePlayer(self, opening, f"{id(self):x}-{self._started}")
 
     def finish(self, player: Player, /) -> None:
         """Frees what the engine kept of the player's context."""
