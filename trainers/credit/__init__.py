@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from agentgym.errors import ConfigError, UnknownNameError
 
+from .agent_opsd import AgentOpsd, AgentOpsdOptions
 from .base import (
     Credit,
     CreditMethod,
@@ -28,6 +29,8 @@ from .sharpo import Sharpo, SharpoOptions
 from .step_opsd import StepOpsd, StepOpsdOptions
 
 __all__ = [
+    "AgentOpsd",
+    "AgentOpsdOptions",
     "Credit",
     "CreditMethod",
     "CreditOptions",
@@ -58,6 +61,7 @@ _METHODS: dict[str, tuple[type[CreditOptions], Callable[[Any], CreditMethod]]] =
     "rlsd": (RlsdOptions, Rlsd),
     "step_opsd": (StepOpsdOptions, StepOpsd),
     "grsd": (GrsdOptions, Grsd),
+    "agent_opsd": (AgentOpsdOptions, AgentOpsd),
     "sharpo": (SharpoOptions, Sharpo),
 }
 
