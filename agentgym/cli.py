@@ -20,6 +20,7 @@ from rich.table import Table
 
 from . import __version__, registry
 from .cli_data import data_group
+from .cli_plugins import check_command, new_command
 from .cli_runs import compare_command, replay_command
 from .cli_site import site_command
 from .demo import demo
@@ -90,6 +91,8 @@ cli.add_command(data_group)
 cli.add_command(compare_command)
 cli.add_command(replay_command)
 cli.add_command(site_command)
+cli.add_command(check_command)
+cli.add_command(new_command)
 
 
 @cli.command("list")
