@@ -22,6 +22,7 @@ from .base import (
     TurnScores,
     credit_groups,
 )
+from .gigpo import Gigpo, GigpoOptions
 from .grpo import Grpo, GrpoOptions
 from .grsd import Grsd, GrsdOptions
 from .rlsd import Rlsd, RlsdOptions
@@ -35,6 +36,8 @@ __all__ = [
     "CreditMethod",
     "CreditOptions",
     "CreditTable",
+    "Gigpo",
+    "GigpoOptions",
     "Grpo",
     "GrpoOptions",
     "Grsd",
@@ -62,6 +65,7 @@ _METHODS: dict[str, tuple[type[CreditOptions], Callable[[Any], CreditMethod]]] =
     "step_opsd": (StepOpsdOptions, StepOpsd),
     "grsd": (GrsdOptions, Grsd),
     "agent_opsd": (AgentOpsdOptions, AgentOpsd),
+    "gigpo": (GigpoOptions, Gigpo),
     "sharpo": (SharpoOptions, Sharpo),
 }
 

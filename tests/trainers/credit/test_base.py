@@ -69,7 +69,7 @@ def test_answers_of_the_wrong_shape_or_number_are_refused(build: Any, gap_scorer
 
 
 def test_names_options_and_values_are_checked() -> None:
-    assert list_credits() == ["agent_opsd", "grpo", "grsd", "rlsd", "sharpo", "step_opsd"]
+    assert list_credits() == ["agent_opsd", "gigpo", "grpo", "grsd", "rlsd", "sharpo", "step_opsd"]
     with pytest.raises(UnknownNameError) as unknown:
         get_credit("sharpi")
     assert unknown.value.suggestion == "sharpo"

@@ -1,0 +1,68 @@
+"""GiGPO: GRPO's advantage, plus what a turn was worth among all turns of the group that began in the same place.
+
+The value of a turn is the discounted return from it on, less its own penalty. Turns with the same anchor are compared
+as GRPO compares episodes (``scale`` is for both), and the result is added ``step_weight`` times. Source: arXiv
+2505.10978; there the places are observations, the penalty is taken off both terms, and GRPO is verl-agent's
+(``baseline_unit="row"``). Nothing is asked of the policy.
+
+Invariant: the added terms sum to 0 over each place, are exactly 0 for a place that was visited once, and with
+``step_weight=0`` or without a repeated place the advantages are GRPO's bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from agentgym.episode import Group
+
+from .anchors import Anchor, anchor_of, step_values
+from .base import Credit, CreditMethod, CreditTable, SegmentCredit, TurnScores, output_length
+from .grpo import GrpoOptions, group_stats, normalise, turn_advantages
+
+
+class GigpoOptions(GrpoOptions):
+    """Options of GiGPO; the others are those of :class:`~agentgym.trainers.credit.grpo.GrpoOptions`.
+
+    Attributes:
+        step_weight: factor on the comparison of turns.
+        gamma: discount a turn.
+        anchor: what makes two places the same, ``observation`` or true ``state``; without state keys, the latter is
+            an error.
+    """
+
+    step_weight: float = Field(default=1.0, ge=0)
+    gamma: float = Field(default=0.95, ge=0, le=1)
+    anchor: Anchor = "observation"
+
+
+class Gigpo(CreditMethod):
+    """One advantage a turn: the episode's, plus the turn's among its like."""
+
+    def __init__(self, options: GigpoOptions | None = None) -> None:
+        self.options = options or GigpoOptions()
+
+    def assign(self, group: Group, scores: Sequence[TurnScores | None], *, step: int = 0) -> Credit:
+        """Rows of kind ``turn`` for every turn of every completed episode."""
+        options = self.options
+        advantages = turn_advantages(group, options)
+        values = step_values(group, options, options.gamma)
+        places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for index in values:
+            for number, turn in enumerate(group.episodes[index].turns):
+                places[anchor_of(turn, options.anchor)].append((index, number))
+        for visits in places.values():
+            compared = normalise([float(values[index][number]) for index, number in visits], options.scale)
+            for (index, number), value in zip(visits, compared, strict=True):
+                advantages[index][number] += options.step_weight * value
+        rows = [
+            SegmentCredit(index, turn, 0, output_length(group.episodes[index], turn), "turn", float(advantage))
+            for index, turns in advantages.items()
+            for turn, advantage in enumerate(turns)
+        ]
+        stats = group_stats(group, options)
+        repeated = sum(len(visits) for visits in places.values() if len(visits) > 1)
+        stats["anchor/repeated"] = repeated / max(1, sum(map(len, places.values())))
+        return Credit(CreditTable.from_rows(rows), stats)
