@@ -1,8 +1,8 @@
 """How many episodes two training runs have in common, token by token, in each iteration.
 
-    agentgym train recipes/alfworld_grpo_small.toml --out runs/grpo --set run.iterations=2
-    agentgym train recipes/alfworld_sharpo_small.toml --out runs/sharpo --set run.iterations=2
-    python benchmarks/common_rollouts.py runs/grpo runs/sharpo
+agentgym train recipes/alfworld_grpo_small.toml --out runs/grpo --set run.iterations=2
+agentgym train recipes/alfworld_sharpo_small.toml --out runs/sharpo --set run.iterations=2
+python benchmarks/common_rollouts.py runs/grpo runs/sharpo
 """
 
 from __future__ import annotations
