@@ -367,12 +367,21 @@ def test_ids_beyond_the_tokenizer_are_silent() -> None:
     assert sample.text == "" and min(sample.ids) >= len(own.tokenizer)
 
 
-def test_each_episode_frees_its_session(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_episode_frees_its_own_session(engine: TransformersEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[str | None] = []
     freed: list[str] = []
+    sample = TransformersEngine.sample
+
+    def watched(self: TransformersEngine, requests: Sequence[Request]) -> list[Sample]:
+        used.extend(request.session for request in requests)
+        return sample(self, requests)
+
+    monkeypatch.setattr(TransformersEngine, "sample", watched)
     monkeypatch.setattr(TransformersEngine, "release", lambda self, session: freed.append(session))
-    agent = EngineAgent(engine, PlaySettings(max_tokens=4))
-    episode = asyncio.run(play(GuessEnv(panel("easy")), agent, Job(0, 0, Seed((0,)))))
-    assert episode.completed and freed == ["session-1"]
+    agents = [EngineAgent(engine, PlaySettings(max_tokens=4)) for _ in range(2)]  # two agents on one engine
+    for agent in agents:
+        assert asyncio.run(play(GuessEnv(panel("easy")), agent, Job(0, 0, Seed((0,))))).completed
+    assert len(set(freed)) == 2 and list(dict.fromkeys(used)) == freed
 
 
 def test_a_conversation_that_fills_the_context_ends_its_own_episode_only() -> None:
