@@ -54,6 +54,7 @@ def unpack(
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with opened.open(entry) as source, open(target, "xb") as copy:
                     shutil.copyfileobj(source, copy)
+    # zipfile raises NotImplementedError for a compression method or version that it does not know.
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise DataError(f"{archive}: damaged archive ({error}); delete it and fetch it again") from error
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
