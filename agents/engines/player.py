@@ -12,6 +12,7 @@ from agentgym.errors import ConfigError, ContextFullError
 
 from .base import Engine, Request
 from .card import PlaySettings
+from .choices import ChoiceEncoder
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class EngineAgent:
                 engine.name,
             )
         self.sampling = settings.sampling
+        self.choices = ChoiceEncoder(engine.encoder.encode, engine.encoder.end_id)
         self._free_settings = free_settings
         whole = engine.context_length
         # A model that can hardly hold one output still gets half of its context as a prompt.
@@ -100,9 +102,12 @@ class EnginePlayer:
         prompt, shortened = agent.builder.fit(Story(info["goal"], (*self._steps, asked)), agent.room)
         context = (*self._context, *prompt) if agent.settings.style == "append" else prompt
         whole = agent.engine.context_length
-        if self._steps and whole is not None and len(context) >= whole:
+        # What is sampled freely may be cut off at the end of the context, a command may not.
+        needed = max((len(agent.choices.ids(command)) for command in choices or ()), default=1)
+        if self._steps and whole is not None and len(context) + needed > whole:
             raise ContextFullError(
-                f"the conversation has {len(context)} tokens and the model takes {whole}; use style=windowed to go on"
+                f"the conversation has {len(context)} tokens and the model takes {whole}, output included; use "
+                "style=windowed to go on"
             )
         seed = self._opening.seed.child("turn", len(self._steps)).value
         (sample,) = await agent.engine.generate([Request(context, sampling, seed, choices, self.session)])

@@ -385,9 +385,11 @@ def test_each_episode_frees_its_own_session(engine: TransformersEngine, monkeypa
     assert len(set(freed)) == 2 and list(dict.fromkeys(used)) == freed
 
 
-def test_a_conversation_that_fills_the_context_ends_its_own_episode_only() -> None:
-    size = tiny_policy.TINY.model_copy(update={"context": 150})
-    settings = PlaySettings(prompts="compact", style="append", max_tokens=40)
+# A command is longer than an id, so there are sizes at which the next prompt fits and the command behind it does not.
+@pytest.mark.parametrize(("context", "restrict"), [(150, "none"), *((size, "admissible") for size in range(90, 99))])
+def test_a_conversation_that_fills_the_context_ends_its_own_episode_only(context: int, restrict: Any) -> None:
+    size = tiny_policy.TINY.model_copy(update={"context": context})
+    settings = PlaySettings(prompts="compact", style="append", max_tokens=40, restrict=restrict)
     agent = EngineAgent(tiny_policy.engine(size, sharpness=1.0), settings)
     found: list[Episode] = []
     jobs = [Job(index, 0, Seed((index,))) for index in range(4)]
@@ -398,7 +400,7 @@ def test_a_conversation_that_fills_the_context_ends_its_own_episode_only() -> No
     for episode in found:
         assert episode.status == "truncated" and episode.success is False
         assert episode.error and "style=windowed" in episode.error
-        assert 0 < len(episode.context_ids(len(episode.turns) - 1)) < 150
+        assert 0 < len(episode.context_ids(len(episode.turns) - 1)) < context
 
 
 @pytest.mark.parametrize("bias", [False, True], ids=["llama", "qwen2"])
