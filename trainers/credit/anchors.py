@@ -5,10 +5,12 @@ Invariant: places are compared within one group only, and broken episodes have n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher
+from typing import Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from agentgym.episode import Group, Turn
 from agentgym.errors import ConfigError
@@ -19,6 +21,51 @@ from .reweight import Array
 Anchor = Literal["observation", "state"]
 """What makes two places the same: the text that was seen (as published), or the true state. The same text may stand for
 different states, say with and without an object in the hand."""
+
+
+class AnchorOptions(GrpoOptions):
+    """Options of methods that can take places for the same which look nearly alike.
+
+    Attributes:
+        anchor: what makes two places the same, ``observation`` or true ``state``; without state keys, the latter is
+            an error.
+        anchor_similarity: observations that are at least so much alike are the same place (as released: 0.95, by
+            Ratcliff and Obershelp's measure); None asks for the same text.
+    """
+
+    anchor: Anchor = "observation"
+    anchor_similarity: float | None = Field(default=None, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _states_are_not_alike(self) -> Self:
+        if self.anchor == "state" and self.anchor_similarity is not None:
+            raise ValueError("anchor_similarity compares observations; leave it out, or set anchor to 'observation'")
+        return self
+
+
+def merged(places: Iterable[str], similarity: float | None) -> dict[str, str]:
+    """For each place, the one that stands for it: the first before it that is alike enough and stands for itself.
+
+    Args:
+        places: texts, in the order in which they are met; it decides which of them stand for others.
+        similarity: least share of matching characters, 2·matching / (all of both); None merges nothing.
+    """
+    found: dict[str, str] = {}
+    chosen: dict[str, SequenceMatcher[str]] = {}
+    for place in dict.fromkeys(places):
+        found[place] = place
+        if similarity is None:
+            continue
+        for other, matcher in chosen.items():
+            matcher.set_seq1(place)
+            # The cheap bounds come first: few pairs are nearly alike.
+            measures = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
+            if all(measure() >= similarity for measure in measures):
+                found[place] = other
+                break
+        else:
+            chosen[place] = SequenceMatcher(None, "", place)
+    return found
 
 
 def anchor_of(turn: Turn, anchor: Anchor) -> str:

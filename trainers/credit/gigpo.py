@@ -2,8 +2,8 @@
 
 The value of a turn is the discounted return from it on, less its own penalty. Turns with the same anchor are compared
 as GRPO compares episodes (``scale`` is for both), and the result is added ``step_weight`` times. Source: arXiv
-2505.10978; there the places are observations, the penalty is taken off both terms, and GRPO is verl-agent's
-(``baseline_unit="row"``). Nothing is asked of the policy.
+2505.10978; there the places are observations (in its code, on demand, those that look nearly alike), the penalty is
+taken off both terms, and GRPO is verl-agent's (``baseline_unit="row"``). Nothing is asked of the policy.
 
 A place that was visited once, as every place is in a group of one, adds nothing; groups in which all or none succeed
 still compare how long it took, or are equal. Groups may differ in size; action spans and snapshots are not read.
@@ -22,25 +22,22 @@ from pydantic import Field
 
 from agentgym.episode import Group
 
-from .anchors import Anchor, anchor_of, step_values
+from .anchors import AnchorOptions, anchor_of, merged, step_values
 from .base import Credit, CreditMethod, TurnScores
-from .grpo import GrpoOptions, group_stats, normalise, turn_advantages, turn_table
+from .grpo import group_stats, normalise, turn_advantages, turn_table
 from .reweight import Array
 
 
-class GigpoOptions(GrpoOptions):
+class GigpoOptions(AnchorOptions):
     """Options of GiGPO; the others are those of :class:`~agentgym.trainers.credit.grpo.GrpoOptions`.
 
     Attributes:
         step_weight: factor on the comparison of turns.
         gamma: discount a turn.
-        anchor: what makes two places the same, ``observation`` or true ``state``; without state keys, the latter is
-            an error.
     """
 
     step_weight: float = Field(default=1.0, ge=0)
     gamma: float = Field(default=0.95, ge=0, le=1)
-    anchor: Anchor = "observation"
 
 
 class Gigpo(CreditMethod):
@@ -59,9 +56,11 @@ def compare_turns(group: Group, options: GigpoOptions, bonuses: Mapping[int, Arr
     advantages = turn_advantages(group, options)
     values = step_values(group, options, options.gamma, bonuses)
     places: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for index in values:
-        for number, turn in enumerate(group.episodes[index].turns):
-            places[anchor_of(turn, options.anchor)].append((index, number))
+    named = {index: [anchor_of(turn, options.anchor) for turn in group.episodes[index].turns] for index in values}
+    same = merged((name for names in named.values() for name in names), options.anchor_similarity)
+    for index, names in named.items():
+        for number, name in enumerate(names):
+            places[same[name]].append((index, number))
     for visits in places.values():
         compared = normalise([float(values[index][number]) for index, number in visits], options.scale)
         for (index, number), value in zip(visits, compared, strict=True):

@@ -26,9 +26,9 @@ from pydantic import Field
 from agentgym.episode import Episode, Group
 from agentgym.errors import ConfigError
 
-from .anchors import Anchor, anchor_of
+from .anchors import AnchorOptions, anchor_of, merged
 from .base import Credit, CreditMethod, TurnScores
-from .grpo import GrpoOptions, group_stats, normalise, turn_advantages, turn_table
+from .grpo import group_stats, normalise, turn_advantages, turn_table
 from .peer import succeeded
 
 SUCCESS = None
@@ -37,7 +37,7 @@ SUCCESS = None
 Place = str | None
 
 
-class GraphGpoOptions(GrpoOptions):
+class GraphGpoOptions(AnchorOptions):
     """Options of GraphGPO; the others are those of :class:`~agentgym.trainers.credit.grpo.GrpoOptions`.
 
     Attributes:
@@ -45,14 +45,13 @@ class GraphGpoOptions(GrpoOptions):
         gamma: discount an edge. Published: 0.1 for ALFWorld, 0.2 for WebShop; so small a number makes only
             ``scale="std"`` see differences beyond two edges.
         value: ``next`` is worth gamma^d(end); ``gain`` gamma^(d(end) - d(start) + 1), the released code's other form.
-        anchor: what makes two places the same, ``observation`` or true ``state``; without state keys, the latter is
-            an error.
+        success_threshold: least score of a success; None takes the environment's own word.
     """
 
     step_weight: float = Field(default=1.0, ge=0)
     gamma: float = Field(default=0.1, gt=0, le=1)
     value: Literal["next", "gain"] = "next"
-    anchor: Anchor = "observation"
+    success_threshold: float | None = Field(default=None, ge=0, le=1)
 
 
 class Edge(NamedTuple):
@@ -78,7 +77,13 @@ class GraphGpo(CreditMethod):
             edge
             for index, episode in enumerate(group.episodes)
             if episode.completed
-            for edge in episode_edges(index, episode, options.anchor)
+            for edge in episode_edges(index, episode, options)
+        ]
+        met = (place for edge in edges for place in (edge.start, edge.end) if place is not SUCCESS)
+        same = merged(met, options.anchor_similarity)
+        edges = [
+            edge._replace(start=same[edge.start], end=SUCCESS if edge.end is SUCCESS else same[edge.end])
+            for edge in edges
         ]
         distance = distances(edges)
         leaving: defaultdict[str, list[Edge]] = defaultdict(list)
@@ -97,19 +102,20 @@ class GraphGpo(CreditMethod):
         return Credit(turn_table(group, advantages), stats)
 
 
-def episode_edges(index: int, episode: Episode, anchor: Anchor) -> list[Edge]:
+def episode_edges(index: int, episode: Episode, options: GraphGpoOptions) -> list[Edge]:
     """The edges of a completed episode.
 
     Raises:
         ConfigError: if the true state is wanted and the environment does not report it.
     """
+    anchor = options.anchor
     starts = [anchor_of(turn, anchor) for turn in episode.turns]
     ends: list[Place] = [*starts[1:]]
     if episode.turns:
         last = episode.final_observation if anchor == "observation" else episode.turns[-1].next_state_key
         if last is None:
             raise ConfigError("the environment reports no state keys; set anchor 'observation'")
-        ends.append(SUCCESS if succeeded(episode, None) else last)
+        ends.append(SUCCESS if succeeded(episode, options.success_threshold) else last)
     return [Edge(index, turn, *pair) for turn, pair in enumerate(zip(starts, ends, strict=True))]
 
 

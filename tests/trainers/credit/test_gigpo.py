@@ -39,6 +39,19 @@ def test_values_worked_out_by_hand(crossing: Group, scale: str, expected: Any) -
         assert [turn[0] for turn in found[i][1:]] == [turn[0] for turn in base[i][1:]]
 
 
+def test_places_that_look_nearly_alike_are_compared(build: Any) -> None:
+    episodes = [
+        build.episode([build.turn().model_copy(update={"observation": "a" * 38 + tail})], success=won, member=member)
+        for member, (tail, won) in enumerate([("aa", True), ("bb", False)])
+    ]
+    group = Group(episodes=tuple(episodes))
+    plain = get_credit("grpo", scale="none").advantages(group).table.advantage
+    for similarity, factor in ((None, 1), (0.96, 1), (0.95, 2)):
+        found = get_credit("gigpo", scale="none", anchor_similarity=similarity).advantages(group)
+        assert found.table.advantage.tolist() == (factor * plain).tolist()
+        assert found.stats["anchor/repeated"] == factor - 1
+
+
 @settings(max_examples=50, deadline=None)
 @given(seed=seeds, unit=st.sampled_from(["episode", "row"]), scale=st.sampled_from(["std", "none"]))
 def test_weight_zero_and_places_of_their_own_are_grpo_bit_for_bit(

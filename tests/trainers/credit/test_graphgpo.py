@@ -60,6 +60,37 @@ def test_distances_along_a_chain_and_to_nowhere() -> None:
     assert distances([]) == {SUCCESS: 0}
 
 
+def test_the_score_that_counts_as_a_success(build: Any) -> None:
+    def episode(member: int, score: float) -> Any:
+        turns = [build.turn().model_copy(update={"observation": "s"})]
+        episode = build.episode(turns, success=False, score=score, member=member)
+        return episode.model_copy(update={"final_observation": str(member)})
+
+    group = Group(episodes=(episode(0, 0.6), episode(1, 0.4)))
+    assert added(group, scale="none") == [0, 0], "nobody got all of it"
+    assert added(group, scale="none", success_threshold=0.5) == pytest.approx([0.495, -0.495])  # 1 and 0.1^2
+
+
+def test_places_that_look_nearly_alike_are_one(build: Any) -> None:
+    start, near, far = (
+        "You are in the kitchen. " * 4 + "You see 1 cup.",
+        "You are in the kitchen. " * 4 + "You see 2 cups.",
+        "x",
+    )
+    ends = {start: "A dead end.", near: "A way out."}
+
+    def episode(member: int, here: str, won: bool) -> Any:
+        turns = [build.turn().model_copy(update={"observation": text}) for text in (f"{member}", here)]
+        return build.episode(turns, success=won, member=member).model_copy(
+            update={"final_observation": ends.get(here, far)}
+        )
+
+    group = Group(episodes=(episode(0, start, False), episode(1, near, True)))
+    assert added(group) == [0, 0, 0, 0]
+    assert added(group, anchor_similarity=0.95, scale="none") == pytest.approx([0, -0.4995, 0, 0.4995])  # 1 and 0.1^3
+    assert added(group, anchor_similarity=1.0) == [0, 0, 0, 0]
+
+
 def test_another_way_from_a_failures_place_counts(build: Any) -> None:
     # The failure went to b, from where the success got on.
     group = walks(build, ("abc", True), ("abd", False), ("aee", False))
