@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tiny_policy
+import torch
 from agentgym_guess import GuessEnv, panel
+from safetensors.torch import load_file
 from tiny_runs import RECIPE, Run
 
 from agentgym.agents.engines.player import EngineAgent
@@ -16,7 +21,9 @@ from agentgym.episode import Episode, Group, Status, Turn
 from agentgym.rollout import Job, rollout
 from agentgym.seeding import Seed
 from agentgym.trainers import commands
+from agentgym.trainers import trainer as trainer_module
 from agentgym.trainers.credit import ScoreRequest, TurnScores
+from agentgym.trainers.play import Played, Player
 from agentgym.trainers.policy import Policy
 
 PLAIN = -2.0
@@ -178,3 +185,36 @@ def run(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[...,
         return done[overrides]
 
     return train
+
+
+Trained = tuple[dict[str, Any], dict[str, torch.Tensor]]
+"""The numbers of an iteration, and the weights after it."""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Trained]]:
+    """Trains a recipe with overrides, which have one iteration; its episodes are the same for all, and played once."""
+    played: list[Played] = []
+    original = Player.play
+
+    def play(self: Player, number: int, members: int | None = None) -> Played:
+        if not played:
+            played.append(original(self, number))
+        groups = tuple(Group(episodes=group.episodes[:members]) for group in played[0].groups)
+        return Played(groups, played[0].seconds)
+
+    def evaluate(self: Player) -> list[Episode]:
+        return []
+
+    def train(recipe: Path, *overrides: str) -> Trained:
+        out = tmp_path_factory.mktemp("trained") / "out"
+        last = commands.train(recipe, out, overrides)
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        (line,) = [line for line in lines if line["kind"] == "train"]
+        return line, load_file(last / "model.safetensors")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Player, "play", play)
+        patch.setattr(Player, "evaluate", evaluate)
+        patch.setattr(trainer_module, "draw_curves", lambda *_, **__: None)
+        yield cache(train)

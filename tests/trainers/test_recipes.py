@@ -2,66 +2,45 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from agentgym.episode import Episode
-from agentgym.trainers import commands
-from agentgym.trainers import trainer as trainer_module
 from agentgym.trainers.config import read_recipe, read_tree
 from agentgym.trainers.credit import METHODS, list_credits
-from agentgym.trainers.play import Played, Player
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 TINY = ("rollout.tasks=1", "rollout.group=4", "env.max_steps=10", "run.iterations=1", "run.seed=4")
 METHOD = pytest.mark.parametrize("method", list_credits())
 
 
-def path(method: str) -> Path:
-    return RECIPES / f"alfworld_{method}_small.toml"
+def path(method: str, env: str = "alfworld") -> Path:
+    return RECIPES / f"{env}_{method}_small.toml"
 
 
 @METHOD
-def test_recipes_differ_in_the_method_alone(method: str) -> None:
-    trees = [read_tree(path(name), ()) for name in (method, "grpo")]
-    assert trees[0].pop("credit")["method"] == method and trees[1].pop("credit")
-    assert trees[0] == trees[1]
-    assert read_recipe(path(method)).method == method
+@pytest.mark.parametrize("env", ["alfworld", "webshop"])
+def test_recipes_differ_in_the_method_alone(env: str, method: str) -> None:
+    trees = [read_tree(path(name, env), ()) for name in (method, "grpo")]
+    credit, plain = (tree.pop("credit") for tree in trees)
+    assert credit.pop("method") == method and plain.pop("method") == "grpo"
+    assert trees[0] == trees[1] and credit == plain | credit
+    assert plain == ({"reward": "score"} if env == "webshop" else {})
+    assert read_recipe(path(method, env)).method == method
+
+
+@METHOD
+def test_an_environment_is_no_reason_for_another_method(method: str) -> None:
+    first, second = (read_tree(path(method, env), ())["credit"] for env in ("alfworld", "webshop"))
+    other = {key for key in first | second if first.get(key) != second.get(key)}
+    assert other == {"reward"} | ({"gamma"} if method == "graphgpo" else set())
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The first iteration's episodes, which are the same for all methods, played once."""
-    played: list[Played] = []
-    original = Player.play
-
-    def play(self: Player, number: int, members: int | None = None) -> Played:
-        if not played:
-            played.append(original(self, number))
-        return played[0]
-
-    def evaluate(self: Player) -> list[Episode]:
-        return []
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Player, "play", play)
-        patch.setattr(Player, "evaluate", evaluate)
-        patch.setattr(trainer_module, "draw_curves", lambda *_, **__: None)
-        yield cache(lambda method, *options: train(method, options, tmp_path_factory.mktemp(method) / "out"))
-
-
-def train(method: str, options: tuple[str, ...], out: Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """The numbers of the only iteration, and the weights after it."""
-    last = commands.train(path(method), out, [*TINY, *options])
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    (line,) = [line for line in lines if line["kind"] == "train"]
-    return line, load_file(last / "model.safetensors")
+def shared(trained: Any) -> Any:
+    return lambda method, *options: trained(path(method), *TINY, *options)
 
 
 @METHOD

@@ -1,15 +1,16 @@
-"""The recipes for WebShop, from a fresh policy to a step of SHARPO, at the smallest size that runs through."""
+"""The recipes for WebShop, from a fresh policy to a step of every method, at the smallest size that runs through."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import agentgym
 from agentgym.evaluate import evaluate
-from agentgym.trainers.commands import policy_sft, train
+from agentgym.trainers.commands import policy_sft
+from agentgym.trainers.credit import METHODS, list_credits
 
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 SMALL = ("model.width=32", "model.layers=1", "model.heads=1", "model.kv_heads=1", "model.hidden=32")
@@ -33,34 +34,28 @@ def test_a_policy_learns_to_shop_from_the_demonstrator(start: Path, tmp_path: Pa
         assert all(turn.action in (turn.admissible or ()) for turn in episode.turns)
 
 
-def test_the_small_recipe_of_sharpo_takes_a_step(start: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", list_credits())
+def test_each_recipe_takes_a_step(method: str, start: Path, trained: Any) -> None:
+    known, needs = METHODS[method].options.model_fields, METHODS[method].needs
     overrides = [f"policy.model={start}", "env.max_steps=12", "rollout.tasks=2", "rollout.group=5", "run.iterations=1"]
-    # So that there are peers before anything is learnt.
-    overrides += ["eval.limit=1", "update.minibatches=1", "credit.success_threshold=0.01"]
-    train(RECIPES / "webshop_sharpo_small.toml", tmp_path, overrides)
-    entries = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    (step,) = [entry for entry in entries if entry["kind"] == "train"]
-    assert step["group/active"] > 0 and step["hints/asked"] > 0 and step["peer/overflow"] == 0
-    assert step["update/grad_norm"] > 0 and step["sampler/logprob_gap_max"] < 1e-3 and step["rollout/refused"] == 0
-
-
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [
-        ("triage", ()),
-        ("prover", ("credit.success_threshold=0.01", "credit.most_success=1.0", "credit.continuations=2")),
-        ("cbpo", ()),
-    ],
-)
-def test_methods_with_a_judge_or_trees_take_a_step(
-    method: str, options: tuple[str, ...], start: Path, tmp_path: Path
-) -> None:
-    overrides = [f"policy.model={start}", "env.max_steps=12", "rollout.tasks=2", "rollout.group=5", "run.iterations=1"]
-    overrides += ["eval.limit=1", "update.minibatches=1", f"credit.method={method}", *options]
-    train(RECIPES / "webshop_grpo_small.toml", tmp_path, overrides)
-    entries = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    (step,) = [entry for entry in entries if entry["kind"] == "train"]
-    assert step["rollout/broken"] == 0 and step["credit/unreached"] == 0
+    overrides += ["update.minibatches=1", "run.seed=4"]  # a purchase among the first members, for trees
+    if "success_threshold" in known:
+        overrides.append("credit.success_threshold=0.01")  # so that there are successes before anything is learnt
+    if method == "prover":
+        overrides += ["credit.most_success=1.0", "credit.continuations=2"]
+    step, _ = trained(RECIPES / f"webshop_{method}_small.toml", *overrides)
+    assert step["group/active"] > 0 and step["rollout/broken"] == 0 and step["rollout/refused"] == 0
+    assert step["update/grad_norm"] > 0 and step["sampler/logprob_gap_max"] < 1e-3 and step["credit/unreached"] == 0
+    assert (step["hints/asked"] > 0) == (step["credit/teacher_tokens"] > 0) == ("teacher pass" in needs)
+    assert step["hints/dropped"] == 0 and step.get("peer/overflow", 0.0) == 0
+    assert ("anchor/repeated" in step) == ("places" in needs) and step.get("anchor/repeated", 1.0) > 0
     assert step.get("judge/answered", 0.0) == (1.0 if method == "triage" else 0.0)
     assert (step["credit/extra_episodes"] > 0) == (method == "prover")
     assert (step["rollout/branched"] > 0) == (method == "cbpo")
+
+
+@pytest.mark.parametrize("method", [name for name in list_credits() if "anchor" in METHODS[name].options.model_fields])
+def test_places_can_be_true_states(method: str, start: Path, trained: Any) -> None:
+    overrides = [f"policy.model={start}", "env.max_steps=12", "rollout.tasks=2", "rollout.group=5", "run.iterations=1"]
+    step, _ = trained(RECIPES / f"webshop_{method}_small.toml", *overrides, "run.seed=4", "credit.anchor=state")
+    assert 0 < step["anchor/repeated"] < 1 and step["update/grad_norm"] > 0
