@@ -79,10 +79,10 @@ class GraphGpo(CreditMethod):
             if episode.completed
             for edge in episode_edges(index, episode, options)
         ]
-        met = (place for edge in edges for place in (edge.start, edge.end) if place is not SUCCESS)
+        met = (place for edge in edges for place in (edge.start, edge.end) if place is not None)
         same = merged(met, options.anchor_similarity)
         edges = [
-            edge._replace(start=same[edge.start], end=SUCCESS if edge.end is SUCCESS else same[edge.end])
+            edge._replace(start=same[edge.start], end=None if edge.end is None else same[edge.end])
             for edge in edges
         ]
         distance = distances(edges)
