@@ -109,7 +109,7 @@ def row_logprobs(model: PreTrainedModel, rows: Sequence[Row], *, entropy_gradien
         rows: rows of one temperature, S sampled ids in all.
         entropy_gradient: whether the entropy carries a gradient, too.
     """
-    chosen = torch.from_numpy(np.concatenate([row.sampled for row in rows])).to(model.device)
+    chosen = _sampled(model, rows)
 
     def read(logp: Tensor, start: int, stop: int) -> tuple[Tensor, Tensor]:
         picked = logp.gather(1, chosen[start:stop, None])[:, 0]
@@ -119,6 +119,10 @@ def row_logprobs(model: PreTrainedModel, rows: Sequence[Row], *, entropy_gradien
 
     logprobs, entropy = Predictions(model, rows).read(read)
     return Scores(logprobs, entropy)
+
+
+def _sampled(model: PreTrainedModel, rows: Sequence[Row]) -> Tensor:
+    return torch.from_numpy(np.concatenate([row.sampled for row in rows])).to(model.device)
 
 
 @torch.no_grad()
@@ -133,7 +137,16 @@ def score_rows(model: PreTrainedModel, rows: Sequence[Row], most_tokens: int) ->
     Returns:
         fp32 [T] for each row, on the CPU.
     """
-    return _by_row(model, rows, most_tokens, lambda batch: row_logprobs(model, batch).logprobs)
+
+    def measure(batch: Sequence[Row]) -> Tensor:
+        chosen = _sampled(model, batch)
+
+        def read(logp: Tensor, start: int, stop: int) -> tuple[Tensor]:
+            return (logp.gather(1, chosen[start:stop, None])[:, 0],)
+
+        return Predictions(model, batch).read(read)[0]
+
+    return _by_row(model, rows, most_tokens, measure)
 
 
 @torch.no_grad()
