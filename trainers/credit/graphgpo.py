@@ -82,8 +82,7 @@ class GraphGpo(CreditMethod):
         met = (place for edge in edges for place in (edge.start, edge.end) if place is not None)
         same = merged(met, options.anchor_similarity)
         edges = [
-            edge._replace(start=same[edge.start], end=None if edge.end is None else same[edge.end])
-            for edge in edges
+            edge._replace(start=same[edge.start], end=None if edge.end is None else same[edge.end]) for edge in edges
         ]
         distance = distances(edges)
         leaving: defaultdict[str, list[Edge]] = defaultdict(list)
