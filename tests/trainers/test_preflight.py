@@ -7,8 +7,8 @@ import tiny_policy
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from agentgym.agents.engines.card import PlaySettings, read_settings
-from agentgym.errors import DataError, TemplateError, UnknownNameError
+from agentgym.agents.engines.card import PlaySettings, read_settings, write_card
+from agentgym.errors import ConfigError, DataError, TemplateError, UnknownNameError
 from agentgym.trainers import commands
 from agentgym.trainers.preflight import check_policy
 
@@ -64,3 +64,27 @@ def test_a_template_that_rewrites_messages_is_refused_in_append_style(tmp_path: 
         commands.train(recipe, tmp_path / "out", ())
     assert not (tmp_path / "out").exists()
     check_policy(tmp_path / "policy", read_settings(tmp_path / "policy", {"style": "windowed"}))
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "says"),
+    [
+        ("top_p", 0.9, r"set policy\.settings\.top_p = 1$"),
+        ("temperature", 0, r"eval\.temperature = 0 evaluates greedily"),
+    ],
+)
+def test_sampling_that_is_not_scored_is_refused(
+    folder: Path, tmp_path: Path, setting: str, value: float, says: str
+) -> None:
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text(RECIPE.format(model=folder))
+    with pytest.raises(ConfigError, match=says):
+        commands.train(recipe, tmp_path / "out", [f"policy.settings.{setting}={value}"])
+    # The checkpoint's card says it: the recipe overrides the card.
+    tiny_policy.policy().save(tmp_path / "policy")
+    write_card(tmp_path / "policy", read_settings(folder, {setting: value}))
+    recipe.write_text(RECIPE.format(model=tmp_path / "policy"))
+    with pytest.raises(ConfigError, match=says):
+        commands.train(recipe, tmp_path / "out", ())
+    assert not (tmp_path / "out").exists()
+    check_policy(tmp_path / "policy", read_settings(tmp_path / "policy", {setting: 1.0}))
