@@ -55,6 +55,7 @@ class NotFinite(AgentGymError):
             values |= {"old": item.old, "sampler": item.sampler}
             optional = {"ref": item.ref, "teacher": item.teacher}
             values |= {name: value for name, value in optional.items() if value is not None}
+            values |= {} if item.informed is None else {"informed_ids": torch.from_numpy(item.informed.ids)}
             tensors |= {f"{number}.{name}": value.clone() for name, value in values.items()}
         file.parent.mkdir(parents=True, exist_ok=True)
         save_file(tensors, file)

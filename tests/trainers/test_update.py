@@ -290,7 +290,8 @@ def test_a_loss_that_is_no_number_stops_before_the_step(tmp_path: Path, where: s
     steps = 1 if where == "first" else 2
     order = SEED.child("epoch", 0).generator().permutation(6)
     bad = int(order[-1])  # in the last step
-    rows[bad] = changed(rows[bad], advantages=rows[bad].advantages * float("nan"))
+    told = rows[bad - 1].row
+    rows[bad] = changed(rows[bad], advantages=rows[bad].advantages * float("nan"), informed=told)
     optimiser = Recorder(policy, lr=0.1)
     with pytest.raises(NotFinite, match=r"lower update\.lr") as caught:
         update(policy, optimiser, rows, config(minibatches=steps), SEED)
@@ -301,6 +302,8 @@ def test_a_loss_that_is_no_number_stops_before_the_step(tmp_path: Path, where: s
     last = len(caught.value.batch) - 1
     assert np.array_equal(saved[f"{last}.ids"].numpy(), rows[bad].row.ids)
     assert bool(saved[f"{last}.advantages"].isnan().all()) and torch.equal(saved[f"{last}.old"], rows[bad].old)
+    assert np.array_equal(saved[f"{last}.informed_ids"].numpy(), told.ids)
+    assert sum(name.endswith(".informed_ids") for name in saved) == 1
 
 
 def test_two_tokens_by_hand() -> None:
