@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from agentgym.errors import ConfigError, RunMismatchError
-from agentgym.runs import IDENTITY, RunFolder
+from agentgym.runs import IDENTITY, RunFolder, write_whole
 from agentgym.trainers.commands import identify
 from agentgym.trainers.config import Recipe
 
@@ -52,8 +51,8 @@ def study(
     failures = run_all(plan.runs, owed, jobs) if owed else {}
     report = read_report(plan, failures)
     draw(report, out / PICTURE)
-    _write(out / NUMBERS, report.to_json())
-    _write(out / PAGE, markdown(report, PICTURE))
+    write_whole(out / NUMBERS, report.to_json())
+    write_whole(out / PAGE, markdown(report, PICTURE))
     return report
 
 
@@ -75,10 +74,3 @@ def _settled(recipe: Recipe, identity: dict[str, object]) -> object:
     """The recipe's part of an identity, with this recipe's seed."""
     part = identity["recipe"]
     return {**part, "run": {**part["run"], "seed": recipe.run.seed}} if isinstance(part, dict) else part
-
-
-def _write(file: Path, text: str) -> None:
-    """Writes a file atomically."""
-    unfinished = file.with_name(file.name + ".new")
-    unfinished.write_text(text, encoding="utf-8")
-    os.replace(unfinished, file)
