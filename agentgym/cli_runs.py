@@ -37,7 +37,7 @@ def replay_command(run: Path, data: Path | None) -> int:
 @click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="RUN_A RUN_B …")
 @click.option("--shared", is_flag=True, help="Compare on the tasks that all runs played to their end.")
 def compare_command(runs: tuple[Path, ...], shared: bool) -> int:
-    """Compares evaluations with the first of them, task by task."""
+    """Compares evaluations, or training runs by their newest common one, with the first of them, task by task."""
     console = Console()
     for comparison in compare(runs, shared=shared):
         console.print(table(comparison))

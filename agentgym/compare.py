@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from rich.table import Table
 
 from .episode import read_episodes
 from .errors import ConfigError, DataError, RunMismatchError
-from .identity import EvalIdentity, read_identity
+from .identity import EvalIdentity, TrainIdentity, read_identity
 from .paired import bootstrap_interval, detectable, exact_test, holm, standard_error, success_interval
 from .runs import EPISODES
 from .seeding import Seed
@@ -48,17 +48,19 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True)
 class PlayedRun:
-    """An evaluation as it was recorded.
+    """An evaluation as it was recorded, by itself or in a training run.
 
     Attributes:
         path: the run directory.
-        identity: its ``run.json``.
+        identity: what was evaluated.
         tasks: the tasks that were played to their end as often as planned, by id.
+        after: iterations of training before it; None for a run of `agentgym eval`.
     """
 
     path: Path
     identity: EvalIdentity
     tasks: Mapping[str, Score]
+    after: int | None = None
 
     @property
     def owed(self) -> int:
@@ -130,17 +132,21 @@ def compare(runs: Sequence[str | Path], *, shared: bool = False) -> list[Compari
     sign-flip test over tasks and a bootstrap over tasks. Mean scores have the bootstrap.
 
     Args:
-        runs: two run directories of evaluations, or more.
+        runs: two run directories of evaluations, or more; or as many of training runs, of which the newest evaluation
+            that all of them have is compared.
         shared: compare on the tasks that all runs played to their end, instead of refusing runs of different panels.
 
     Raises:
         ConfigError: for fewer than two runs, or runs without a common task.
-        DataError: if a run is missing, corrupt, or no evaluation.
-        RunMismatchError: if panels differ or episodes are owed, unless ``shared``.
+        DataError: if a run is missing or corrupt.
+        RunMismatchError: if panels differ or episodes are owed, unless ``shared``; for evaluations beside training
+            runs, and training runs without a common evaluation.
     """
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs or more; name them one after the other")
-    played = [read_run(Path(run)) for run in runs]
+    paths = [Path(run) for run in runs]
+    after = _newest_evaluation(paths)
+    played = [read_run(path, after) for path in paths]
     if not shared:
         for other in played[1:]:
             _refuse_different(played[0], other)
@@ -151,7 +157,7 @@ def compare(runs: Sequence[str | Path], *, shared: bool = False) -> list[Compari
     )
     if not common:
         raise ConfigError("the runs have no task in common that all of them played to its end; compare others")
-    cut = [PlayedRun(run.path, run.identity, {name: run.tasks[name] for name in common}) for run in played]
+    cut = [replace(run, tasks={name: run.tasks[name] for name in common}) for run in played]
     found = [_compare(cut[0], other) for other in cut[1:]]
     adjusted = holm([p_value for *_, p_value in found])
     return [
@@ -163,25 +169,58 @@ def compare(runs: Sequence[str | Path], *, shared: bool = False) -> list[Compari
             test="McNemar, exact" if max(cut[0].identity.repeats, run.identity.repeats) == 1 else "sign flips, exact",
             p_value=p_value,
             adjusted=corrected,
-            notes=(*_left_out(played, len(common)), *_differences(cut[0].identity, run.identity)),
+            notes=(*_trained(after), *_left_out(played, len(common)), *_differences(cut[0].identity, run.identity)),
         )
         for run, (overall, families, p_value), corrected in zip(cut[1:], found, adjusted, strict=True)
     ]
 
 
-def read_run(path: Path) -> PlayedRun:
-    """Reads an evaluation; of a task that was played again after it broke, the last record counts.
+def _newest_evaluation(paths: Sequence[Path]) -> int | None:
+    """The most iterations after which all of some training runs were evaluated; None for evaluations.
 
     Raises:
-        DataError: if the run is missing, corrupt, or no evaluation.
+        DataError: if a run is missing or corrupt.
+        RunMismatchError: if only some are training runs, or they have no evaluation in common.
+    """
+    trained = [path for path in paths if isinstance(read_identity(path), TrainIdentity)]
+    if not trained:
+        return None
+    alone = f"agentgym eval --agent llm --model hf/{trained[0]}/checkpoints/NAME evaluates a trained policy by itself"
+    others = [path for path in paths if path not in trained]
+    if others:
+        raise RunMismatchError(
+            f"{trained[0]} is a training run, and {others[0]} is none; compare runs of a kind: {alone}"
+        )
+    files = [(path / "evaluations").glob("[0-9]*.jsonl") for path in paths]
+    common = set.intersection(*({int(file.stem) for file in found} for found in files))
+    if not common:
+        names = ", ".join(str(path) for path in paths)
+        raise RunMismatchError(
+            f"{names} were not evaluated after the same number of iterations; use one eval.every, or {alone}"
+        )
+    return max(common)
+
+
+def read_run(path: Path, after: int | None = None) -> PlayedRun:
+    """Reads an evaluation; of a task that was played again after it broke, the last record counts.
+
+    Args:
+        path: the run directory.
+        after: of a training run, the iterations before the evaluation; None for a run of `agentgym eval`.
+
+    Raises:
+        DataError: if the run is missing, corrupt, or of the other kind.
     """
     identity = read_identity(path)
-    if not isinstance(identity, EvalIdentity):
-        raise DataError(f"{path} is a training run; compare runs of `agentgym eval`")
+    if isinstance(identity, TrainIdentity) != (after is not None):
+        raise DataError(f"{path} is of another kind of run; `after` is for training runs alone")
+    if isinstance(identity, TrainIdentity):
+        identity = identity.evaluation
+    file = path / (EPISODES if after is None else f"evaluations/{after:06d}.jsonl")
     last: dict[tuple[str, int], tuple[float, float] | None] = {}
     about: dict[str, tuple[str, str]] = {}
-    if (path / EPISODES).is_file():
-        for episode in read_episodes(path):
+    if file.is_file():
+        for episode in read_episodes(file):
             outcome = (float(bool(episode.success)), episode.score or 0.0) if episode.completed else None
             last[episode.task, episode.member] = outcome
             about[episode.task] = (episode.family, episode.task_digest)
@@ -192,7 +231,7 @@ def read_run(path: Path) -> PlayedRun:
         if len(known) == identity.repeats:
             score = mean([score for _, score in known])
             tasks[name] = Score(family, digest, sum(success == 1 for success, _ in known), score or 0.0)
-    return PlayedRun(path, identity, tasks)
+    return PlayedRun(path, identity, tasks, after)
 
 
 def _refuse_different(first: PlayedRun, second: PlayedRun) -> None:
@@ -215,7 +254,9 @@ def _refuse_different(first: PlayedRun, second: PlayedRun) -> None:
         if run.owed:
             names = [name for name in peer.tasks if name not in run.tasks]
             which = f" ({_some(names)})" if names else ""
-            parts.append(f"{run.path} owes episodes of {_tasks(run.owed)}{which}: repeat its command to play them")
+            lost = f"episodes of {_tasks(run.owed)}{which}"
+            again = f"{run.path} owes {lost}: repeat its command to play them"
+            parts.append(again if run.after is None else f"{lost} broke in {run.path}")
     if parts:
         raise RunMismatchError(
             f"{first.path} and {second.path} cannot be compared as they are: {'; '.join(parts)}; "
@@ -231,6 +272,14 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
 
 
+def _trained(after: int | None) -> Iterable[str]:
+    if after is not None:
+        yield (
+            f"evaluations after {after} iterations of training, the newest that all runs have: policies are compared, "
+            "not methods (which agentgym study does)"
+        )
+
+
 def _left_out(runs: Iterable[PlayedRun], common: int) -> Iterable[str]:
     sizes = {str(run.path): run.identity.panel.tasks for run in runs}
     if any(size != common for size in sizes.values()):
@@ -241,13 +290,15 @@ def _left_out(runs: Iterable[PlayedRun], common: int) -> Iterable[str]:
 def _differences(first: EvalIdentity, second: EvalIdentity) -> Iterable[str]:
     """What else sets the runs apart, as one line or none."""
     names = ("environment", "split", "max_steps", "env_options", "repeats", "seed", "settings", "version")
-    pairs = [(name, _value(first, name), _value(second, name)) for name in names]
+    pairs = [(name, _value(first, second, name), _value(second, first, name)) for name in names]
     parts = [f"{name} ({_shown(one)} and {_shown(other)})" for name, one, other in pairs if one != other]
     if parts:
         yield f"the runs differ in {', '.join(parts)}"
 
 
-def _value(identity: EvalIdentity, name: str) -> object:
+def _value(identity: EvalIdentity, other: EvalIdentity, name: str) -> object:
+    if name == "settings":  # many of them: those that are alike are left out
+        return dict(sorted(identity.settings.items() - other.settings.items()))
     return identity.versions.get("agentgym") if name == "version" else vars(identity)[name]
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from .errors import DataError
-from .runs import IDENTITY
+from .runs import IDENTITY, leaves
 
 
 class _Read(BaseModel):
@@ -71,21 +71,83 @@ class EvalIdentity(_Read):
         return self.env_options if self.max_steps is None else {**self.env_options, "max_steps": self.max_steps}
 
 
-class _TrainEnv(_Read):
+class _Table(BaseModel):
+    """A table of a recipe; what is not read here by name is kept."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class _TrainEnv(_Table):
+    name: str
+    split: str
+    eval_split: str
     data: str
     max_steps: int
     options: dict[str, Any] = {}
 
 
-class _Recipe(_Read):
+class _Policy(_Table):
+    model: str
+
+
+class _Credit(_Table):
+    method: str
+
+
+class _Eval(_Table):
+    limit: int | None
+    repeats: int
+
+
+class _Run(_Table):
+    seed: int
+
+
+class _Recipe(_Table):
     env: _TrainEnv
+    policy: _Policy
+    credit: _Credit
+    eval: _Eval
+    run: _Run
 
 
 class TrainIdentity(_Read):
-    """The ``run.json`` of a training run, as far as its environments go."""
+    """The ``run.json`` of a training run.
+
+    Attributes:
+        recipe: the recipe.
+        eval_panel: the whole split that it is evaluated on.
+    """
 
     command: Literal["train"]
     recipe: _Recipe
+    eval_panel: PanelIdentity
+
+    @property
+    def evaluation(self) -> EvalIdentity:
+        """Its evaluations, as a run of their own would name them; a limited panel keeps the hash of the split."""
+        env, own = self.recipe.env, self.recipe.eval
+        # What the evaluation says in fields of its own, or what it does not depend on.
+        elsewhere: dict[str, Any] = {
+            "env": {*_TrainEnv.model_fields} - {"split"},
+            "eval": {"every", "limit", "repeats"},
+            "run": True,
+        }
+        return EvalIdentity(
+            command="eval",
+            environment=env.name,
+            split=env.eval_split,
+            panel=PanelIdentity(
+                hash=self.eval_panel.hash, tasks=min(self.eval_panel.tasks, own.limit or self.eval_panel.tasks)
+            ),
+            agent=f"{self.recipe.credit.method}, {self.recipe.policy.model}",
+            repeats=own.repeats,
+            max_steps=env.max_steps,
+            env_options=env.options,
+            seed=self.recipe.run.seed,
+            settings={key: str(value) for key, value in leaves(self.recipe.model_dump(exclude=elsewhere))},
+            versions={},
+        )
 
     @property
     def data(self) -> str | None:

@@ -235,8 +235,66 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
     run = write_run(tmp_path / "a", once("10"))
     with pytest.raises(ConfigError, match="two runs"):
         compare([run])
-    (tmp_path / "train").mkdir()
-    env = {"data": "", "max_steps": 6}
-    (tmp_path / "train" / "run.json").write_text(json.dumps({"command": "train", "recipe": {"env": env}}))
-    with pytest.raises(DataError, match="training run"):
-        compare([run, tmp_path / "train"])
+
+
+def write_training(folder: Path, evaluations: dict[int, str], first: int = 0, **credit: object) -> Path:
+    """A training run with one episode of each task in each evaluation."""
+    folder.mkdir()
+    tasks = panel("easy")
+    limit = len(next(iter(evaluations.values())))
+    env = {"name": "guess", "split": "hard", "eval_split": "easy", "data": "", "max_steps": 6}
+    recipe = {
+        "env": env,
+        "policy": {"model": "some/model", "settings": {}},
+        "credit": {"method": "grpo", **credit},
+        "eval": {"every": 2, "limit": limit, "repeats": 1, "temperature": None},
+        "run": {"seed": first},
+    }
+    record = {"command": "train", "recipe": recipe, "eval_panel": {"hash": tasks.hash, "tasks": len(tasks)}}
+    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "evaluations").mkdir()
+    for after, text in evaluations.items():
+        made = write_run(folder / "made", once(text))
+        (made / "episodes.jsonl").rename(folder / "evaluations" / f"{after:06d}.jsonl")
+        (made / "run.json").unlink()
+        made.rmdir()
+    return folder
+
+
+def test_training_runs_compare_by_their_newest_common_evaluation(tmp_path: Path) -> None:
+    a = write_training(tmp_path / "a", {0: "0000", 2: "1100", 4: "1111"})
+    b = write_training(tmp_path / "b", {0: "0000", 2: "0111"}, first=1, method="sharpo", lam=0.1)
+    (found,) = compare([a, b])
+    assert (found.overall.tasks, found.overall.better, found.overall.worse) == (4, 2, 1)
+    assert found.overall.success == (0.5, 0.75) and found.first.after == 2 and found.second.owed == 0
+    assert found.notes[0].startswith("evaluations after 2 iterations of training, ")
+    assert found.notes[1:] == (
+        "the runs differ in seed (0 and 1), settings ({'credit.method': 'grpo'} and "
+        "{'credit.lam': '0.1', 'credit.method': 'sharpo'})",
+    )
+    assert "b (sharpo, some/model) against" in str(table(found).title).replace("\n", " ")
+
+
+def test_training_runs_that_cannot_be_compared(tmp_path: Path) -> None:
+    a = write_training(tmp_path / "a", {0: "0000", 2: "1100"})
+    with pytest.raises(RunMismatchError, match=r"were not evaluated after the same .* eval\.every, or agentgym eval "):
+        compare([a, write_training(tmp_path / "b", {1: "0000", 3: "1100"})])
+    shorter = write_training(tmp_path / "c", {0: "000", 2: "110"})
+    with pytest.raises(RunMismatchError, match=r"the panels differ: 1 task only in .*--shared"):
+        compare([a, shorter])
+    (found,) = compare([a, shorter], shared=True)
+    assert found.overall.tasks == 3
+    file = a / "evaluations" / "000002.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[:-1]) + lines[-1].replace('"status":"ok"', '"status":"env_error"'))
+    with pytest.raises(RunMismatchError, match=r"episodes of 1 task .* broke in .*/a; --shared") as caught:
+        compare([a, write_training(tmp_path / "d", {2: "1100"})])
+    assert "repeat its command" not in str(caught.value)
+    evaluated = write_run(tmp_path / "e", once("10"))
+    for runs in ([a, evaluated], [evaluated, a]):
+        with pytest.raises(
+            RunMismatchError, match=r"/a is a training run, and .*/e is none; .*--model hf/.*/a/checkpoints/"
+        ):
+            compare(runs)
+    with pytest.raises(DataError, match="another kind of run"):
+        read_run(a)

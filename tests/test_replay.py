@@ -223,14 +223,17 @@ def test_training_runs_replay(tmp_path: Path) -> None:
         for number in range(2):
             shutil.copy(tmp_path / source / "episodes.jsonl", run / part / f"{number:06d}.jsonl")
     env = {"name": "guess", "split": "hard", "eval_split": "easy", "data": "", "max_steps": 6}
-    (run / "run.json").write_text(json.dumps({"command": "train", "recipe": {"env": env}}))
+    recipe = {"env": env, "policy": {"model": "m"}, "credit": {"method": "grpo"}, "run": {"seed": 0}}
+    recipe["eval"] = {"limit": None, "repeats": 1}
+    record = {"command": "train", "recipe": recipe, "eval_panel": {"hash": "h", "tasks": 5}}
+    (run / "run.json").write_text(json.dumps(record))
     assert differences(run) == (Replayed(18, 0, 0), [])
     file = run / "rollouts" / "000001.jsonl"
     file.write_text(file.read_text().replace("Higher.", "Higher!"))
     done, found = differences(run)
     assert done.different == len(found) > 0 and all("000001.jsonl" in line for line in found)
     env["data"] = str(tmp_path / "absent")
-    (run / "run.json").write_text(json.dumps({"command": "train", "recipe": {"env": env}}))
+    (run / "run.json").write_text(json.dumps(record))
     with pytest.raises(DataError, match="absent: no such folder"):
         differences(run)
     assert differences(run, data=tmp_path)[0].episodes == 18
