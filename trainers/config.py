@@ -185,7 +185,8 @@ class RunSection(Section):
         save_every: iterations between two checkpoints; what came after the last one is played again after an
             interruption, with the same result.
         keep: checkpoints that are kept, the newest ones.
-        keep_best: whether the policy that did best on the fixed panel is kept, too, in ``checkpoints/best``.
+        keep_best: whether the policy that did best on the fixed panel is kept, too, in ``checkpoints/best``: by score
+            where that is the reward, by success otherwise.
     """
 
     iterations: int = Field(ge=1)

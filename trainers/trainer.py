@@ -30,7 +30,7 @@ from . import checkpoint
 from .audit import audit
 from .batch import Row, episode_rows
 from .config import Recipe
-from .credit import Credit, ScoreRequest, credit_groups, get_credit
+from .credit import Credit, ScoreRequest, credit_groups, credit_options, get_credit
 from .credit.base import TurnScores
 from .curves import draw_curves
 from .log import Log, write_lines
@@ -321,7 +321,7 @@ class Trainer:
         stats = {"eval/episodes": float(len(completed)), "eval/broken": float(len(episodes) - len(completed))}
         if completed:
             stats |= outcome_stats("eval", completed)
-            if self.recipe.run.keep_best and stats["eval/success"] > self._best():
+            if self.recipe.run.keep_best and stats[self._measure] > self._best():
                 checkpoint.save_best(self.out / "checkpoints", self.policy)
         self.log.append("eval", self.iteration, stats)
 
@@ -340,9 +340,15 @@ class Trainer:
                     where,
                 )
 
+    @property
+    def _measure(self) -> str:
+        """What the best policy is best at: the score where that is the reward, success otherwise."""
+        reward = credit_options(self.recipe.method, self.recipe.credit_options).reward
+        return "eval/score" if reward == "score" else "eval/success"
+
     def _best(self) -> float:
-        """The best success on the fixed panel so far."""
-        return max((line.get("eval/success", -1.0) for line in self.log.lines if line["kind"] == "eval"), default=-1.0)
+        """The best on the fixed panel so far."""
+        return max((line.get(self._measure, -1.0) for line in self.log.lines if line["kind"] == "eval"), default=-1.0)
 
 
 def _train_rows(

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from tiny_runs import SHARPO, Run
 
 from agentgym.agents.engines.transformers import TransformersEngine
+from agentgym.compare import compare
 from agentgym.env import Outcome
 from agentgym.episode import Episode
 from agentgym.errors import ConfigError
@@ -290,3 +291,30 @@ def test_the_policy_that_did_best_on_the_panel_is_kept(recipe: Path, tmp_path: P
     wanted = load_file(name / "model.safetensors")
     assert all(torch.equal(value, wanted[key]) for key, value in kept.items())
     assert len(set(success.values())) > 1, "a best among equals would prove nothing"
+
+
+@pytest.mark.parametrize(("reward", "best"), [("score", 2), ("success", 0)])
+def test_the_best_policy_is_the_one_with_the_most_reward(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reward: str, best: int
+) -> None:
+    panel = iter([{"eval/success": 0.5 - 0.1 * number, "eval/score": 0.5 + 0.1 * number} for number in range(3)])
+    original = trainer_module.outcome_stats
+    monkeypatch.setattr(
+        trainer_module, "outcome_stats", lambda kind, found: next(panel) if kind == "eval" else original(kind, found)
+    )
+    kept: list[int] = []
+    monkeypatch.setattr(checkpoint, "save_best", lambda folder, policy: kept.append(len(list(folder.glob("it*")))))
+    settings = ("run.keep_best=true", "eval.every=1", "run.iterations=2", "run.keep=9", f"credit.reward={reward}")
+    commands.train(recipe, tmp_path / "out", settings)
+    assert kept[-1] == best and len(kept) == best + 1
+
+
+def test_training_runs_are_compared_as_they_are_written(run: Callable[..., Run]) -> None:
+    one, two = run(), run(*SHARPO)
+    (found,) = compare([one.out, two.out])
+    assert found.first.after == 3 and found.overall.tasks == 3 and found.notes[0].startswith("evaluations after 3 ")
+    last = [done.lines[-1]["eval/success"] for done in (one, two)]
+    assert found.overall.success == pytest.approx(last)
+    assert found.notes[1].startswith(
+        "the runs differ in settings ({'credit.method': 'grpo'} and {'credit.lam': '1.0', "
+    )
