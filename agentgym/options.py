@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from .errors import ConfigError, UnknownNameError
 
@@ -78,3 +78,20 @@ def check_options(owner: str, given: Mapping[str, Any], types: Mapping[str, Any]
             reason = error.errors()[0]["msg"]
             raise ConfigError(f"option {key} of {owner} is {value!r}: {reason}; give another value") from error
     return checked
+
+
+def refuse_unread(options: BaseModel, name: str, read: bool, when: str) -> None:
+    """Refuses a value that nothing would read; the default may stand, as it changes nothing.
+
+    Args:
+        options: the options.
+        name: one of them.
+        read: whether it is read beside the others.
+        when: what the others must be for it to be read, for the message.
+
+    Raises:
+        ValueError: for pydantic, which says where.
+    """
+    value, default = vars(options)[name], type(options).model_fields[name].default
+    if not read and value != default:
+        raise ValueError(f"{name} = {value} is read with {when} alone; leave {name} out (default: {default})")

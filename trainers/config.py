@@ -13,7 +13,7 @@ from typing import Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from agentgym.errors import ConfigError, DataError, UnknownNameError
-from agentgym.options import literal
+from agentgym.options import literal, refuse_unread
 
 from .credit import credit_options, list_credits
 from .loss import Aggregation, KlKind
@@ -66,6 +66,12 @@ class LoraSection(Section):
     alpha: float = Field(default=32.0, gt=0)
     layers: tuple[str, ...] = ()
 
+    @model_validator(mode="after")
+    def _all_is_read(self) -> Self:
+        for name in ("alpha", "layers"):
+            refuse_unread(self, name, self.rank > 0, "a rank above 0")
+        return self
+
 
 class PolicySection(Section):
     """``[policy]``: what is trained.
@@ -103,6 +109,11 @@ class RolloutSection(Section):
     concurrency: int = Field(default=64, ge=1)
     sampler: Literal["policy", "vllm"] = "policy"
     vllm: dict[str, Any] = Field(default={})
+
+    @model_validator(mode="after")
+    def _all_is_read(self) -> Self:
+        refuse_unread(self, "vllm", self.sampler == "vllm", 'sampler = "vllm"')
+        return self
 
 
 class UpdateSection(Section):

@@ -112,6 +112,42 @@ def test_values_out_of_range(file: Path, override: str, says: str) -> None:
         read_recipe(file, [override])
 
 
+@pytest.mark.parametrize(
+    ("override", "says", "beside"),
+    [
+        (
+            "policy.lora.alpha=8.0",
+            r"policy\.lora: alpha = 8\.0 .*a rank above 0 alone; leave alpha out",
+            "policy.lora.rank=4",
+        ),
+        ("policy.lora.layers=['q_proj']", r"policy\.lora: layers = .*; leave layers out", "policy.lora.rank=4"),
+        ("rollout.vllm.dtype=float32", r"rollout: vllm = .*sampler = \"vllm\" alone; leave", "rollout.sampler=vllm"),
+        ("credit.teacher_refresh=3", r'teacher_refresh = 3 .*teacher = "stale" alone; leave', "credit.teacher=stale"),
+        ("credit.teacher_ema=0.2", r'teacher_ema = 0\.2 .*teacher = "ema" alone; leave', "credit.teacher=ema"),
+    ],
+)
+def test_what_nothing_would_read_is_refused(file: Path, override: str, says: str, beside: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read_recipe(file, [override])
+    assert Recipe.model_validate(read_recipe(file, [override, beside]).model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(
+    ("method", "teacher", "override"),
+    [("opsd", "reference", "teacher_ema=0.2"), ("step_opsd", "current", "teacher_refresh=3")],
+)
+def test_the_option_of_another_teacher_is_refused(file: Path, method: str, teacher: str, override: str) -> None:
+    file.write_text(GOOD.replace('method = "sharpo"', f'method = "{method}"').replace("lam = 0.1", ""))
+    with pytest.raises(ConfigError, match=r"is read with teacher = .* alone; leave teacher_"):
+        read_recipe(file, [f"credit.teacher={teacher}", f"credit.{override}"])
+    read_recipe(file, [f"credit.teacher={teacher}"])
+
+
+def test_a_default_that_nothing_reads_may_stand(file: Path) -> None:
+    """A recipe that extends another one, or an override, can take a value back so."""
+    read_recipe(file, ["policy.lora.rank=0", "policy.lora.alpha=32", "credit.teacher_ema=0.05", "rollout.vllm={}"])
+
+
 @pytest.mark.parametrize("table", ["env", "policy", "credit", "run"])
 def test_a_missing_table_is_named(file: Path, table: str) -> None:
     tree = {key: value for key, value in read_tree(file, ()).items() if key != table}

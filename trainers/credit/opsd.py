@@ -18,11 +18,12 @@ nothing is asked of the policy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from agentgym.episode import Group
+from agentgym.options import refuse_unread
 
 from .base import Credit, CreditMethod, ScoreRequest, TeacherRule, TurnScores
 from .grpo import GrpoOptions, group_stats, turn_advantages
@@ -54,6 +55,11 @@ class OpsdOptions(PeerOptions, GrpoOptions):
     base_weight: float = Field(default=1.0, ge=0)
     teacher: Literal["reference", "ema", "current"] = "reference"
     teacher_ema: float = Field(default=0.001, gt=0, le=1)
+
+    @model_validator(mode="after")
+    def _all_is_read(self) -> Self:
+        refuse_unread(self, "teacher_ema", self.teacher == "ema", 'teacher = "ema"')
+        return self
 
 
 class Opsd(CreditMethod):

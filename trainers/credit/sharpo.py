@@ -28,6 +28,7 @@ from pydantic import Field, model_validator
 from agentgym.agents.prompts import PEER_TOKENS, Hint, HintPlace, PeerContent, render_peer
 from agentgym.episode import Episode, Group, SegmentKind
 from agentgym.errors import ConfigError
+from agentgym.options import refuse_unread
 from agentgym.seeding import Seed
 
 from .base import (
@@ -137,6 +138,8 @@ class SharpoOptions(GrpoOptions):
             raise ValueError("lam_decay_steps returns to the plain advantage, which lam_on 'base' does not do at lam 0")
         if self.segment == "think_action" and self.apply_to == "turn":
             raise ValueError("segment 'think_action' gives a turn two weights, so apply_to must be 'segment'")
+        refuse_unread(self, "teacher_refresh", self.teacher == "stale", 'teacher = "stale"')
+        refuse_unread(self, "teacher_ema", self.teacher == "ema", 'teacher = "ema"')
         return self
 
     def coefficient(self, step: int) -> float:

@@ -24,6 +24,7 @@ from pydantic import Field, model_validator
 
 from agentgym.agents.prompts import Hint, HintPlace
 from agentgym.episode import Group
+from agentgym.options import refuse_unread
 
 from .base import TeacherRule
 from .grpo import EPSILON
@@ -67,6 +68,7 @@ class StepOpsdOptions(InformedOptions):
     def _teacher_is_told_something(self) -> StepOpsdOptions:
         if not self.outcome and self.peers == "none":
             raise ValueError("outcome false with peers 'none' tells the teacher nothing; set peers, say 'failed'")
+        refuse_unread(self, "teacher_refresh", self.teacher == "stale", 'teacher = "stale"')
         return self
 
 
