@@ -30,8 +30,9 @@ from . import checkpoint
 from .audit import audit
 from .batch import Row, episode_rows
 from .config import Recipe
-from .credit import Credit, ScoreRequest, credit_groups, credit_options, get_credit
+from .credit import ScoreRequest, credit_groups, credit_options, get_credit
 from .credit.base import TurnScores
+from .credit.pooled import pool
 from .curves import draw_curves
 from .log import Log, write_lines
 from .lora import add_lora, load_lora, without_lora
@@ -265,7 +266,7 @@ class Trainer:
                 *told[number],
             )
         ]
-        stats = _merge(credits) | rollout_stats(played) | trials.stats
+        stats = pool([credit.stats for credit in credits]) | rollout_stats(played) | trials.stats
         names = ("credit/teacher_tokens", "hints/asked", "hints/shortened", "hints/dropped")
         stats |= {name: float(new - old) for name, new, old in zip(names, after, before, strict=True)}
         stats["audit/sampled_ids"] = float(audited)
@@ -389,15 +390,6 @@ def _train_rows(
             )
         )
     return found
-
-
-def _merge(credits: Sequence[Credit]) -> dict[str, float]:
-    """Mean of each number over the groups that have it."""
-    found: dict[str, list[float]] = {}
-    for credit in credits:
-        for key, value in credit.stats.items():
-            found.setdefault(key, []).append(value)
-    return {key: sum(values) / len(values) for key, values in found.items()}
 
 
 def _all_known(scores: Sequence[TurnScores | None]) -> list[TurnScores]:

@@ -148,7 +148,9 @@ class Credit:
 
     Attributes:
         table: one advantage a segment.
-        stats: numbers worth logging; a key is absent where it has no meaning (no peer: no gap).
+        stats: numbers worth logging; a key is absent where it has no meaning (no peer: no gap). Over the groups of a
+            training step the mean of a plain number is logged; what a mean would misstate, such as a range, a share or
+            a count, is a :class:`~agentgym.trainers.credit.pooled.Pooled`.
         targets: for a :class:`GatedLoss`, the teacher's log-probabilities, by position of the episode in the group.
         informed: for a :class:`DivergenceLoss`, the teacher's context and weights, by position of the episode.
     """

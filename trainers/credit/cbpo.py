@@ -32,6 +32,7 @@ from agentgym.errors import DataError
 from .base import Credit, CreditMethod, CreditTable, SegmentCredit, TurnScores, output_length
 from .branching import EntropyBranching
 from .grpo import FLAT, GrpoOptions, group_stats, turn_advantages
+from .pooled import Pooled, count
 from .reweight import Array
 
 
@@ -121,10 +122,10 @@ class Cbpo(CreditMethod):
         worth = dict(zip(members, standardise(values), strict=True))
         rows = CreditTable.from_rows(self._rows(group, base, trunks, worth))
         stats = group_stats(group, self.options)
-        stats["tree/nodes"] = float(len(members))
-        stats["tree/branches"] = float(sum(index != trunk for index, trunk in trunks.items()))
+        stats["tree/nodes"] = count(len(members))
+        stats["tree/branches"] = count(sum(index != trunk for index, trunk in trunks.items()))
         if values:
-            stats["tree/node_value"] = float(np.mean(values))
+            stats["tree/node_value"] = Pooled(np.mean, np.array(values))
         return Credit(rows, stats)
 
     def _rows(

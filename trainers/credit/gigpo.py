@@ -25,6 +25,7 @@ from agentgym.episode import Group
 from .anchors import AnchorOptions, anchor_of, merged, step_values
 from .base import Credit, CreditMethod, TurnScores
 from .grpo import group_stats, normalise, turn_advantages, turn_table
+from .pooled import share
 from .reweight import Array
 
 
@@ -67,5 +68,5 @@ def compare_turns(group: Group, options: GigpoOptions, bonuses: Mapping[int, Arr
             advantages[index][number] += options.step_weight * value
     stats = group_stats(group, options)
     repeated = sum(len(visits) for visits in places.values() if len(visits) > 1)
-    stats["anchor/repeated"] = repeated / max(1, sum(map(len, places.values())))
+    stats["anchor/repeated"] = share(repeated, sum(map(len, places.values())))
     return Credit(turn_table(group, advantages), stats)

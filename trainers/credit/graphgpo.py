@@ -30,6 +30,7 @@ from .anchors import AnchorOptions, anchor_of, merged
 from .base import Credit, CreditMethod, TurnScores
 from .grpo import group_stats, normalise, turn_advantages, turn_table
 from .peer import succeeded
+from .pooled import share
 
 SUCCESS = None
 """The node that successes end in; places are texts."""
@@ -97,7 +98,7 @@ class GraphGpo(CreditMethod):
             for edge, value in zip(visits, normalise(values, options.scale), strict=True):
                 advantages[edge.episode][edge.turn] += options.step_weight * value
         stats = group_stats(group, options)
-        stats["anchor/repeated"] = sum(len(v) for v in leaving.values() if len(v) > 1) / max(1, len(edges))
+        stats["anchor/repeated"] = share(sum(len(v) for v in leaving.values() if len(v) > 1), len(edges))
         return Credit(turn_table(group, advantages), stats)
 
 

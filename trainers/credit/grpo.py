@@ -21,6 +21,7 @@ from pydantic import Field, model_validator
 from agentgym.episode import Group, Turn
 
 from .base import Credit, CreditMethod, CreditOptions, CreditTable, SegmentCredit, TurnScores, output_length
+from .pooled import share
 
 EPSILON = 1e-6
 """Added to every standard deviation that divides."""
@@ -129,14 +130,14 @@ def normalise(
 
 
 def reward_stats(group: Group, options: CreditOptions) -> dict[str, float]:
-    """Of one group: whether rewards differ at all, the share of broken episodes, the mean reward."""
+    """Whether the rewards of a group differ at all, the share of broken episodes, the mean reward."""
     rewards = [options.reward_of(episode) for episode in group.episodes if episode.completed]
-    stats = {
+    stats: dict[str, float] = {
         "group/active": float(len(rewards) > 1 and max(rewards) - min(rewards) >= FLAT),
-        "group/broken": 1.0 - len(rewards) / len(group),
+        "group/broken": share(len(group) - len(rewards), len(group)),
     }
     if rewards:
-        stats["group/reward"] = math.fsum(rewards) / len(rewards)
+        stats["group/reward"] = share(math.fsum(rewards), len(rewards))
     return stats
 
 
@@ -145,5 +146,5 @@ def group_stats(group: Group, options: GrpoOptions) -> dict[str, float]:
     turns = [turn for episode in group.episodes if episode.completed for turn in episode.turns]
     stats = reward_stats(group, options)
     if turns:
-        stats["group/penalised"] = sum(options.penalty_of(turn) > 0 for turn in turns) / len(turns)
+        stats["group/penalised"] = share(sum(options.penalty_of(turn) > 0 for turn in turns), len(turns))
     return stats

@@ -28,6 +28,7 @@ from agentgym.episode import Group
 from .base import Credit, CreditMethod, ScoreRequest, TurnScores
 from .grpo import GrpoOptions, group_stats, normalise, turn_advantages, turn_table
 from .peer import succeeded
+from .pooled import count
 from .reweight import Array
 from .step_opsd import OUTCOMES
 
@@ -87,7 +88,7 @@ class Hcapo(CreditMethod):
             if judged:
                 advantages[index] += options.omega * (np.maximum(term, 0.0) if index in answers else term)
         stats = group_stats(group, options)
-        stats["hindsight/overflow"] = float(sum(answer is None for answer in scores))
+        stats["hindsight/overflow"] = count(sum(answer is None for answer in scores))
         return Credit(turn_table(group, advantages), stats)
 
     def _judged(self, group: Group) -> list[int]:

@@ -27,6 +27,7 @@ from agentgym.episode import Group
 from .anchors import Anchor, anchor_of, step_values
 from .base import Credit, CreditMethod, TurnScores
 from .grpo import GrpoOptions, group_stats, normalise, turn_advantages, turn_table
+from .pooled import share
 from .reweight import Array
 
 
@@ -75,7 +76,7 @@ class Hgpo(CreditMethod):
             index: np.array([mixture(found, options.alpha) for found in turns]) for index, turns in compared.items()
         }
         stats = group_stats(group, options)
-        stats["anchor/repeated"] = repeated / max(1, sum(map(len, places.values())))
+        stats["anchor/repeated"] = share(repeated, sum(map(len, places.values())))
         return Credit(turn_table(group, advantages), stats)
 
 

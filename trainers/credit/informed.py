@@ -20,6 +20,7 @@ from agentgym.episode import Group
 from .base import Credit, CreditMethod, CreditTable, ScoreRequest, SegmentCredit, TurnScores, output_length
 from .grpo import GrpoOptions, group_stats, turn_advantages
 from .peer import PeerOptions, peer_coverage, peer_hints
+from .pooled import Pooled, count
 from .reweight import Array
 
 
@@ -112,10 +113,13 @@ def log_gaps(judged: Iterable[int], scores: Sequence[TurnScores | None]) -> dict
 
 def judged_stats(group: Group, judged: Collection[int], gaps: Mapping[int, list[Array]]) -> dict[str, float]:
     """How much a teacher judged, how often its hint did not fit, and what its gaps were like."""
-    stats = {"peer/coverage": peer_coverage(group, judged), "peer/overflow": float(len(judged) - len(gaps))}
+    stats: dict[str, float] = {
+        "peer/coverage": peer_coverage(group, judged),
+        "peer/overflow": count(len(judged) - len(gaps)),
+    }
     tokens = np.concatenate([turn for turns in gaps.values() for turn in turns] or [np.zeros(0)])
     if len(tokens):
-        stats |= {"gap/mean": float(tokens.mean()), "gap/sd": float(tokens.std())}
+        stats |= {"gap/mean": Pooled(np.mean, tokens), "gap/sd": Pooled(np.std, tokens)}
     return stats
 
 

@@ -17,6 +17,7 @@ from agentgym.errors import ConfigError
 from agentgym.seeding import Seed
 
 from .base import CreditOptions
+from .pooled import Pooled, share
 
 PeerChoice = Literal["shortest", "first", "random", "longest", "average", "other_task"]
 """Of the other successes the one with the fewest turns, the lowest member, a seeded draw, the one with the most turns;
@@ -76,10 +77,10 @@ def write_peers(
     return [written[id(peer)] for peer in peers]
 
 
-def peer_coverage(group: Group, judged: Iterable[int]) -> float:
+def peer_coverage(group: Group, judged: Iterable[int]) -> Pooled:
     """The share of the completed episodes' turns that belong to the judged episodes."""
     turns = {index: len(episode.turns) for index, episode in enumerate(group.episodes) if episode.completed}
-    return sum(turns[index] for index in judged) / max(1, sum(turns.values()))
+    return share(sum(turns[index] for index in judged), sum(turns.values()))
 
 
 def succeeded(episode: Episode, threshold: float | None) -> bool:

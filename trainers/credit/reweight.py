@@ -9,10 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .grpo import FLAT
+from .pooled import Pooled, share
 
 Array = NDArray[np.float64]
 Squash = Literal["sigmoid", "exp", "tanh", "clip"]
@@ -106,8 +110,9 @@ class Reweighted:
 def gap_stats(episodes: Iterable[Reweighted]) -> dict[str, float]:
     """Gaps by outcome, their relation to length, the range of multipliers, and what balancing contributed.
 
-    ``multiplier/from_balance`` is the share of the change that balancing made rather than the gaps;
-    ``multiplier/residual`` is the advantage mass that was made or lost, as a share of all.
+    All of it is about segments, and is pooled over those of all groups. ``gap/length_correlation`` is 0 where gaps or
+    lengths are all the same; ``multiplier/from_balance`` is the share of the change that balancing made rather than
+    the gaps; ``multiplier/residual`` is the advantage mass that was made or lost, as a share of all.
     """
     episodes = list(episodes)
     stats: dict[str, float] = {}
@@ -115,9 +120,8 @@ def gap_stats(episodes: Iterable[Reweighted]) -> dict[str, float]:
         found = [episode.gaps for episode in episodes if episode.success is wanted]
         if found:
             gaps = np.concatenate(found)
-            low, middle, high = np.quantile(gaps, (0.1, 0.5, 0.9))
-            stats |= {f"gap/{name}_mean": float(gaps.mean()), f"gap/{name}_sd": float(gaps.std())}
-            stats |= {f"gap/{name}_q{q}": float(v) for q, v in ((10, low), (50, middle), (90, high))}
+            stats |= {f"gap/{name}_mean": Pooled(np.mean, gaps), f"gap/{name}_sd": Pooled(np.std, gaps)}
+            stats |= {f"gap/{name}_q{q}": Pooled(partial(np.quantile, q=q / 100), gaps) for q in (10, 50, 90)}
     if not episodes:
         return stats
     gaps = np.concatenate([episode.gaps for episode in episodes])
@@ -125,14 +129,18 @@ def gap_stats(episodes: Iterable[Reweighted]) -> dict[str, float]:
     base = np.concatenate([episode.base for episode in episodes])
     factors = np.concatenate([episode.multipliers for episode in episodes])
     unbalanced = np.concatenate([episode.unbalanced for episode in episodes])
-    if np.ptp(gaps) > 0 and np.ptp(lengths) > 0:
-        stats["gap/length_correlation"] = float(np.corrcoef(gaps, lengths)[0, 1])
     moved = float((lengths * np.abs(factors - unbalanced)).sum())
     total = moved + float((lengths * np.abs(unbalanced - 1)).sum())
     made = float((lengths * base * (factors - 1)).sum())
     return stats | {
-        "multiplier/min": float(factors.min()),
-        "multiplier/max": float(factors.max()),
-        "multiplier/from_balance": moved / total if total > 0 else 0.0,
-        "multiplier/residual": made / float((lengths * np.abs(base)).sum()),
+        "gap/length_correlation": Pooled(_correlation, np.stack([gaps, lengths], axis=1)),
+        "multiplier/min": Pooled(np.min, factors),
+        "multiplier/max": Pooled(np.max, factors),
+        "multiplier/from_balance": share(moved, total),
+        "multiplier/residual": share(made, float((lengths * np.abs(base)).sum())),
     }
+
+
+def _correlation(pairs: Array) -> float:
+    gaps, lengths = pairs.T
+    return float(np.corrcoef(gaps, lengths)[0, 1]) if min(np.ptp(gaps), np.ptp(lengths)) >= FLAT else 0.0

@@ -30,6 +30,7 @@ from agentgym.episode import Episode, Group
 from .base import Credit, CreditMethod, TurnScores
 from .gigpo import GigpoOptions, compare_turns
 from .peer import succeeded
+from .pooled import share
 from .reweight import Array
 from .similarity import Similarity, get_similarity
 
@@ -97,7 +98,8 @@ class Scpo(CreditMethod):
         bonuses = self.bonuses(group)
         credit = compare_turns(group, self.options, bonuses)
         if bonuses:
-            credit.stats["sibling/paid"] = float(np.mean(np.concatenate(list(bonuses.values())) > 0))
+            paid = np.concatenate(list(bonuses.values())) > 0
+            credit.stats["sibling/paid"] = share(int(paid.sum()), len(paid))
         return credit
 
 

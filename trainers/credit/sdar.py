@@ -25,6 +25,7 @@ from agentgym.episode import Group
 from .base import Credit, CreditMethod, ScoreRequest, TurnScores
 from .grpo import GrpoOptions, group_stats, turn_advantages, turn_table
 from .peer import PeerOptions, peer_coverage, peer_hints
+from .pooled import count
 from .token_loss import GatedLoss
 
 
@@ -78,7 +79,7 @@ class Gated(CreditMethod):
         pairs = zip(judged, scores, strict=True)
         targets = {index: answer for index, answer in pairs if answer is not None}
         stats = group_stats(group, self.options)
-        stats |= {"peer/coverage": peer_coverage(group, judged), "peer/overflow": float(len(judged) - len(targets))}
+        stats |= {"peer/coverage": peer_coverage(group, judged), "peer/overflow": count(len(judged) - len(targets))}
         return Credit(turn_table(group, turn_advantages(group, self.options)), stats, targets=targets)
 
 

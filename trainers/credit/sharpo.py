@@ -42,7 +42,8 @@ from .base import (
     output_length,
 )
 from .grpo import EPSILON, GrpoOptions, group_stats, turn_advantages
-from .peer import PeerChoice, PeerRenderer, choose_peers, succeeded, write_peers
+from .peer import PeerChoice, PeerRenderer, choose_peers, peer_coverage, succeeded, write_peers
+from .pooled import count
 from .reweight import Array, Balance, Reweighted, Squash, gap_stats, mean_gap, multipliers, squash
 
 
@@ -235,9 +236,8 @@ class Sharpo(CreditMethod):
             if plan.index in gaps
         }
         stats = group_stats(group, self.options)
-        turns = {index: len(advantages) for index, advantages in base.items()}
-        stats["peer/coverage"] = sum(turns[plan.index] for plan in plans) / max(1, sum(turns.values()))
-        stats["peer/overflow"] = float(len(plans) - len(done))
+        stats["peer/coverage"] = peer_coverage(group, [plan.index for plan in plans])
+        stats["peer/overflow"] = count(len(plans) - len(done))
         return Credit(CreditTable.from_rows(self._rows(group, base, plans, done)), stats | gap_stats(done.values()))
 
     def _plans(self, group: Group, base: dict[int, Array], step: int) -> list[_Plan]:

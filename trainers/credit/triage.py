@@ -29,6 +29,7 @@ from agentgym.episode import Group
 from .base import Credit, CreditMethod, CreditTable, SegmentCredit, TurnScores, output_length
 from .grpo import FLAT, GrpoOptions, group_stats, turn_advantages
 from .judge import EngineJudge
+from .pooled import share
 from .reweight import Array
 from .roles import AskingLabeller, ConstantLabeller, Labeller, RandomLabeller, Role, RuleLabeller, labelled
 
@@ -92,7 +93,7 @@ class Triage(CreditMethod):
         stats = group_stats(group, self.options)
         turns = sum(len(group.episodes[index].turns) for index in labelled(group))
         if self.options.lam > 0 and turns:
-            stats["judge/answered"] = len(added) / turns
+            stats["judge/answered"] = share(len(added), turns)
         return Credit(CreditTable.from_rows(self._rows(group, added)), stats)
 
     def _whitened(self, batch: Sequence[Group]) -> dict[Place, float]:
