@@ -40,8 +40,8 @@ def _check_sampling(play: PlaySettings) -> None:
     """Refuses what samples from another distribution than the one that is scored; no weight corrects for that."""
     if play.top_p < 1:
         raise ConfigError(
-            f"top_p = {play.top_p} cuts unlikely tokens off when the policy samples, and training scores outputs without "
-            "that cut; set policy.settings.top_p = 1"
+            f"top_p = {play.top_p} cuts unlikely tokens off when the policy samples, and training scores outputs "
+            "without that cut; set policy.settings.top_p = 1"
         )
     if play.temperature == 0:
         raise ConfigError(
