@@ -32,10 +32,12 @@ class Played:
     Attributes:
         groups: by task, broken episodes included.
         seconds: wall time of playing.
+        read: tokens that were read to find out where trees branch.
     """
 
     groups: tuple[Group, ...]
     seconds: float
+    read: int = 0
 
     @property
     def episodes(self) -> list[Episode]:

@@ -126,6 +126,7 @@ class PolicyScorer:
             if rows is None:
                 found.append(None)
                 continue
+            self.tokens += sum(len(row.ids) for row in rows)
             with self._policy.autocast():
                 values = entropy_rows(self._policy.model, rows, self._most_tokens, top)
             found.append(_by_turn(episode, [part.numpy() for part in values]))

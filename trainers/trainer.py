@@ -210,16 +210,17 @@ class Trainer:
         played = self.player.play(number, size - later)
         if branching is None or later == 0:
             return played
-        began = time.perf_counter()
+        began, read = time.perf_counter(), self.scorer.tokens
         asked = [
             branching.branches(group, self.scorer.entropies(group, branching.top), later) for group in played.groups
         ]
+        read = self.scorer.tokens - read
         answers = iter(self.player.play_on([request for part in asked for request in part], size - later))
         groups = tuple(
             Group(episodes=(*group.episodes, *(episode for _ in part for episode in next(answers))))
             for group, part in zip(played.groups, asked, strict=True)
         )
-        return Played(groups, played.seconds + time.perf_counter() - began)
+        return Played(groups, played.seconds + time.perf_counter() - began, read)
 
     # ---- credit --------------------------------------------------------------------------------------------------
 
@@ -269,6 +270,7 @@ class Trainer:
         stats = pool([credit.stats for credit in credits]) | rollout_stats(played) | trials.stats
         names = ("credit/teacher_tokens", "hints/asked", "hints/shortened", "hints/dropped")
         stats |= {name: float(new - old) for name, new, old in zip(names, after, before, strict=True)}
+        stats["credit/teacher_tokens"] += played.read
         stats["audit/sampled_ids"] = float(audited)
         drift = [
             abs(a - b)

@@ -147,6 +147,9 @@ def test_trees_are_played_from_where_the_policy_was_uncertain_and_trained_on_onc
             assert all(mask == (turn >= episode.shared) for turn, mask in trained[8 * number + member])
     with_weight = sum(float(row.advantages[~row.mask].abs().sum()) for row in found.rows)
     assert with_weight == 0, "what is another member's carries no advantage"
+    firsts = [episode for episode in episodes if episode.member < 4]
+    prompts = sum(len(turn.prompt_ids or ()) + len(turn.output_ids or ()) for e in firsts for turn in e.turns)
+    assert found.line["credit/teacher_tokens"] == prompts, "the uncertainty of the first members was read"
 
 
 def test_trees_begin_as_the_groups_of_other_methods(run: Callable[..., Run]) -> None:

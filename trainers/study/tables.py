@@ -98,7 +98,8 @@ def _runs(report: Report) -> _Grid:
     rows: list[tuple[str, ...]] = []
     for method in report.methods:
         rows += [(method.name, str(run.seed), str(run.tasks), *_run(run, score)) for run in method.runs]
-        rows.append((f"**{method.name}**", "**mean**", "", *_mean(method, score)))
+        if len(method.runs) > 1:
+            rows.append((f"**{method.name}**", "**mean**", "", *_mean(method, score)))
     return _Grid("Success on the fixed panel", head, rows, _TABLE)
 
 

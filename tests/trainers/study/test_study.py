@@ -237,7 +237,7 @@ def test_the_page_the_picture_and_the_tables(reported: tuple[Plan, Report]) -> N
     page = markdown(report, "curves.png")
     assert "| sharpo | after | +25.0 |" in page and "+25.0, +0.0, +50.0" in page and "![" in page
     assert "| sharpo | `credit.lam` | `not given` | `1.0` |" in page and "| sharpo | 50 |" in page
-    assert "measured on 4 tasks of easy x 1, 3 seeds" in page
+    assert "measured on 4 tasks of easy x 1, 3 seeds" in page and page.count("**mean**") == 2
     draw(report, Path("curves.png"))
     assert Path("curves.png").read_bytes().startswith(b"\x89PNG")
     assert [grid.row_count for grid in table(report)] == [2, 3]
@@ -259,6 +259,7 @@ def test_what_is_missing_is_left_out_and_said(recipes: list[Path]) -> None:
     assert after.tasks == 3 and after.p_value is None and after.detectable is None, "one seed tells nothing of seeds"
     page = markdown(report, None)
     assert "* `grpo/1`: it is not finished" in page and "1 tasks of single runs" in page
+    assert "**mean**" not in page, "of one seed there is none"
     (plan.runs[1].folder / "evaluations" / "000004.jsonl").write_text("{}\n")
     with pytest.raises(DataError, match="000004"):
         read_report(plan)
