@@ -46,7 +46,8 @@ def test_each_recipe_takes_a_step(method: str, start: Path, trained: Any) -> Non
     step, _ = trained(RECIPES / f"webshop_{method}_small.toml", *overrides)
     assert step["group/active"] > 0 and step["rollout/broken"] == 0 and step["rollout/refused"] == 0
     assert step["update/grad_norm"] > 0 and step["sampler/logprob_gap_max"] < 1e-3 and step["credit/unreached"] == 0
-    assert (step["hints/asked"] > 0) == (step["credit/teacher_tokens"] > 0) == ("teacher pass" in needs)
+    assert (step["hints/asked"] > 0) == ("teacher pass" in needs)
+    assert (step["credit/teacher_tokens"] > 0) == ("teacher pass" in needs or method == "cbpo")
     assert step["hints/dropped"] == 0 and step.get("peer/overflow", 0.0) == 0
     assert ("anchor/repeated" in step) == ("places" in needs) and step.get("anchor/repeated", 1.0) > 0
     assert step.get("judge/answered", 0.0) == (1.0 if method == "triage" else 0.0)
